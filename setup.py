@@ -11,6 +11,7 @@ SPARK = [
 KAFKA = ["confluent-kafka>=2.5"]
 SCHEMA_REGISTRY = ["confluent-kafka[schemaregistry]>=2.15"]  # the first that asks again where a connection fails
 DELTA = ["deltalake>=1.6"]
+DUCKLAKE = ["duckdb>=1.5", "duckdb-extension-ducklake>=1.5"]  # the latter has DuckDB's extension, and pins its version
 POSTGRES = ["psycopg[binary]>=3.1"]
 YAML = ["apache-beam[yaml]"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
@@ -20,6 +21,7 @@ TEST = [
     *KAFKA,
     *SCHEMA_REGISTRY,
     *DELTA,
+    *DUCKLAKE,
     *YAML,
     "playwright>=1.45",
     "pytest>=8,<9.2",  # with 9.2 the groups of pytest-xdist 3.8 have no effect
@@ -83,6 +85,7 @@ setup(
     extras_require={
         "delta": DELTA,
         "docs": DOCS,
+        "ducklake": DUCKLAKE,
         "kafka": KAFKA,
         "postgres": POSTGRES,
         "schema-registry": SCHEMA_REGISTRY,

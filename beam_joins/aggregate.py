@@ -19,7 +19,7 @@ from beam_joins.keys.opaque import VALUES, python_keys
 from beam_joins.sorting import combine_chunks, integers, valid
 
 
-class State(NamedTuple):
+class AggregateState(NamedTuple):
     """The state of an aggregation: the aggregates of groups that have a row, and the members (``group``,
     ``key``) whose value was not added because ``add`` raised.
     """
@@ -50,7 +50,7 @@ def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None
     return pa.record_batch(list(columns.values()), names=list(columns))
 
 
-def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
+def step(state: AggregateState, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, AggregateState]:
     """Applies members to the aggregates: gives the changes of the groups, and the state after them.
 
     Aggregates are opaque.
@@ -80,7 +80,7 @@ def step(state: State, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch, State]:
         return True
 
     batch, after = folding.run(apply)
-    return batch, State(after, not_added.table())
+    return batch, AggregateState(after, not_added.table())
 
 
 class _NotAdded:

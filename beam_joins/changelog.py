@@ -36,14 +36,14 @@ def upsert(
     A row with names in the column ``unchanged`` has these columns from the row before it, as
     :func:`~beam_joins.unchanged.completed` says; where there is none, it is dropped as ``"no_earlier_row"``.
     """
-    rows, _ = _settled([], rows, truncates, State())
+    rows, _ = _settled([], rows, truncates, ChangelogState())
     rows, lost = _whole([], rows, complete)
     batch, dropped = _upserted(rows, *_in_order(rows), emit)
     return batch, pa.concat_tables([dropped, *lost], promote_options="default")
 
 
 def _settled(
-    remembered: list[pa.Table], new: pa.Table, truncates: pa.Table | None, state: "State", several: pa.Table | None = None
+    remembered: list[pa.Table], new: pa.Table, truncates: pa.Table | None, state: "ChangelogState", several: pa.Table | None = None
 ) -> tuple[pa.Table, pa.Table | None]:
     """New rows with the deletes of truncates, which see the row that stays behind a delete; and the rows of keys that
     have several.
@@ -134,7 +134,7 @@ def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
     return dropped.append_column("reason", pa.array(np.where(again, "duplicate_position", "ambiguous_position"), pa.string()))
 
 
-class State(NamedTuple):
+class ChangelogState(NamedTuple):
     """The state of a table between steps: the last record of each row and each delete, sorted by key."""
 
     rows: Arrangement = Arrangement()
@@ -151,10 +151,10 @@ class State(NamedTuple):
         """What is remembered by key."""
         return self.rows, self.deletes, self.several
 
-    def truncated(self, truncates: pa.Table | None) -> "State":
+    def truncated(self, truncates: pa.Table | None) -> "ChangelogState":
         """The state behind truncates. It keeps the last one, so that an earlier row that arrives later is stale.
 
-        >>> state = State().truncated(pa.table({"timestamp": [3], "position": [3]}))
+        >>> state = ChangelogState().truncated(pa.table({"timestamp": [3], "position": [3]}))
         >>> state.frontier, state.emptied.to_pylist()
         (3, [{'position': 3, 'within': b''}])
         """
@@ -163,14 +163,14 @@ class State(NamedTuple):
 
 
 def step(
-    state: State,
+    state: ChangelogState,
     rows: pa.Table,
     emit: Emit,
     complete: Complete | None = None,
     *,
     horizon: int | None = None,
     truncates: pa.Table | None = None,
-) -> tuple[ChangeBatch, pa.Table, State]:
+) -> tuple[ChangeBatch, pa.Table, ChangelogState]:
     """Applies new rows and truncates to the state: gives changes, dropped rows and the next state.
 
     A changelog that is cut at any positions gives the same changes, step by step, as in one step.
@@ -223,7 +223,7 @@ _PLACED = "placed"
 _KNOWN = ("key", "value", "timestamp", "position")
 
 
-def _remembered(state: State, last: pa.Table, horizon: int | None) -> State:
+def _remembered(state: ChangelogState, last: pa.Table, horizon: int | None) -> ChangelogState:
     """The state after the last records of some keys."""
     if _PLACED in last.column_names:
         place = last.schema.get_field_index("position")
@@ -240,7 +240,7 @@ def _remembered(state: State, last: pa.Table, horizon: int | None) -> State:
         if expired is not None:
             forgotten = expired.filter(pc.less(expired["timestamp"], horizon))
             deletes = deletes.replaced(combine_chunks(forgotten[ORDER]), last.slice(0, 0))
-    return State(rows, deletes)
+    return ChangelogState(rows, deletes)
 
 
 def _several(known: Arrangement, touched: pa.Table | None, now: pa.Table | None) -> Arrangement:
@@ -252,7 +252,7 @@ def _several(known: Arrangement, touched: pa.Table | None, now: pa.Table | None)
     return known.replaced(combine_chunks(gone[ORDER]), some.slice(0, 0) if now is None else now)
 
 
-def _able(state: State, rows: pa.Table, horizon: int | None) -> tuple[pa.Table, list[pa.Table]]:
+def _able(state: ChangelogState, rows: pa.Table, horizon: int | None) -> tuple[pa.Table, list[pa.Table]]:
     """The rows without late ones that cannot be applied, as a later delete of their keys can have been forgotten, or as
     a truncate is behind them; and those, with their reason.
     """

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrow_types import is_bytes, is_list, is_text, is_uuid, lists_of, plain_type, uuid_texts
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 
 
-def exact_cast(column: pa.Array, kind: pa.DataType, place: Place) -> pa.Array:
+def exact_cast(column: pa.Array, kind: pa.DataType, place: ValuePlace) -> pa.Array:
     """Casts a column to a plain type, UUIDs also to their text; raises ``ValueError`` for a value that the type does not hold exactly,
     and for a field that it does not have.
 
-    >>> exact_cast(pa.array([1, None], pa.int8()), pa.int64(), Place("a batch")).type
+    >>> exact_cast(pa.array([1, None], pa.int8()), pa.int64(), ValuePlace("a batch")).type
     DataType(int64)
-    >>> exact_cast(pa.array([{"n": 1.5}]), pa.struct([("n", pa.int64())]), Place("a batch"))
+    >>> exact_cast(pa.array([{"n": 1.5}]), pa.struct([("n", pa.int64())]), ValuePlace("a batch"))
     Traceback (most recent call last):
     ValueError: a batch gave 1.5 (float) for the column 'n' of type int64, which does not hold it exactly
     """
@@ -50,10 +50,10 @@ def as_plain(column: pa.Array) -> pa.Array:
     >>> as_plain(pa.array(["a"]).dictionary_encode()).type
     DataType(string)
     """
-    return exact_cast(column, plain_type(column.type), Place("a column"))
+    return exact_cast(column, plain_type(column.type), ValuePlace("a column"))
 
 
-def _structs(column: pa.Array, kind: pa.StructType, place: Place) -> pa.Array:
+def _structs(column: pa.Array, kind: pa.StructType, place: ValuePlace) -> pa.Array:
     column_of = dict(zip((field.name for field in column.type), column.flatten(), strict=True))
     for name, values in column_of.items():
         if kind.get_field_index(name) < 0:
@@ -67,7 +67,7 @@ def _structs(column: pa.Array, kind: pa.StructType, place: Place) -> pa.Array:
     return pa.StructArray.from_arrays(columns, fields=list(kind), mask=column.is_null())
 
 
-def _lists(column: pa.Array, kind: Any, place: Place) -> pa.Array:
+def _lists(column: pa.Array, kind: Any, place: ValuePlace) -> pa.Array:
     lengths = pc.list_value_length(column)
     if pa.types.is_fixed_size_list(kind):
         wrong = pc.not_equal(lengths, kind.list_size).fill_null(False)
@@ -79,7 +79,7 @@ def _lists(column: pa.Array, kind: Any, place: Place) -> pa.Array:
     return _listed(column, items, kind)
 
 
-def _maps(column: pa.Array, kind: pa.MapType, place: Place) -> pa.Array:
+def _maps(column: pa.Array, kind: pa.MapType, place: ValuePlace) -> pa.Array:
     parts = pa.struct([kind.key_field.with_name("key"), kind.item_field.with_name("value")])
     pairs = pa.StructArray.from_arrays(column.flatten().flatten(), names=["key", "value"])
     return _listed(column, exact_cast(pairs, parts, place.within("[]")), kind)
@@ -90,7 +90,7 @@ def _listed(column: pa.Array, items: pa.Array, kind: pa.DataType) -> pa.Array:
     return lists_of(items, lengths, column.is_null().to_numpy(zero_copy_only=False), kind)
 
 
-def _scalars(column: pa.Array, kind: pa.DataType, place: Place) -> pa.Array:
+def _scalars(column: pa.Array, kind: pa.DataType, place: ValuePlace) -> pa.Array:
     if not _are_alike(column.type, kind):
         if column.null_count == len(column):
             return pa.nulls(len(column), kind)
@@ -141,7 +141,7 @@ _FAMILIES: Final[tuple[Callable[[Any], bool], ...]] = (
     pa.types.is_time,
     pa.types.is_duration,
 )
-_NESTED: Final[tuple[tuple[Callable[[Any], bool], Callable[[pa.Array, Any, Place], pa.Array]], ...]] = (
+_NESTED: Final[tuple[tuple[Callable[[Any], bool], Callable[[pa.Array, Any, ValuePlace], pa.Array]], ...]] = (
     (pa.types.is_struct, _structs),
     (pa.types.is_map, _maps),
     (is_list, _lists),

@@ -21,15 +21,15 @@ from beam_joins.exact_scalars import NotHeld, scalar_column
 from beam_joins.function_failed import shortened
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """Where values come from, for messages: the option that gave them, and the path of their column."""
 
     source: str
     path: str = ""
 
-    def within(self, name: str) -> "Place":
+    def within(self, name: str) -> "ValuePlace":
         """The place of a field, or of the items of a list with ``"[]"``."""
-        return Place(self.source, f"{self.path}{'.' if self.path and name != '[]' else ''}{name}")
+        return ValuePlace(self.source, f"{self.path}{'.' if self.path and name != '[]' else ''}{name}")
 
     def refuse(self, value: Any, kind: pa.DataType, why: str = "which does not hold it exactly") -> NoReturn:
         """Raise the ``ValueError`` of a value that a column of the type does not hold."""
@@ -47,16 +47,16 @@ class Place(NamedTuple):
             raise ValueError(f"{self.source} gave null for {self.path}, which schema= declares nullable=False")
 
 
-def exact_column(values: Sequence[Any], kind: pa.DataType, place: Place) -> pa.Array:
+def exact_column(values: Sequence[Any], kind: pa.DataType, place: ValuePlace) -> pa.Array:
     """A column of the values, ``None`` as null, of a :func:`plain type <beam_joins.arrow_types.plain_type>`;
     raises ``ValueError`` for one that it does not hold exactly.
 
     A whole number may be a float or a ``Decimal`` of that value, a list a tuple or a NumPy array, a map a
     dict, a struct a mapping, a ``NamedTuple`` or a dataclass; a field that is left out is null.
 
-    >>> exact_column([{"n": 1.0}, None], pa.struct([("n", pa.int64())]), Place("fn")).to_pylist()
+    >>> exact_column([{"n": 1.0}, None], pa.struct([("n", pa.int64())]), ValuePlace("fn")).to_pylist()
     [{'n': 1}, None]
-    >>> exact_column([{"n": 1.5}], pa.struct([("n", pa.int64())]), Place("fn"))
+    >>> exact_column([{"n": 1.5}], pa.struct([("n", pa.int64())]), ValuePlace("fn"))
     Traceback (most recent call last):
     ValueError: fn gave 1.5 (float) for the column 'n' of type int64, which does not hold it exactly
     """
@@ -74,7 +74,7 @@ def exact_column(values: Sequence[Any], kind: pa.DataType, place: Place) -> pa.A
         place.refuse(error.value, kind)
 
 
-def _stored(values: Sequence[Any], kind: pa.BaseExtensionType, place: Place) -> Sequence[Any]:
+def _stored(values: Sequence[Any], kind: pa.BaseExtensionType, place: ValuePlace) -> Sequence[Any]:
     if not isinstance(kind, pa.UuidType):
         return values
     for value in values:
@@ -83,7 +83,7 @@ def _stored(values: Sequence[Any], kind: pa.BaseExtensionType, place: Place) -> 
     return [None if value is None else value.bytes for value in values]
 
 
-def _structs(values: Sequence[Any], kind: pa.StructType, place: Place) -> pa.Array:
+def _structs(values: Sequence[Any], kind: pa.StructType, place: ValuePlace) -> pa.Array:
     missing = pa.array([value is None for value in values], pa.bool_())
     rows = [value for value in values if value is not None] if missing.true_count else values
     columns = []
@@ -99,7 +99,7 @@ def _structs(values: Sequence[Any], kind: pa.StructType, place: Place) -> pa.Arr
     return structs.take(pa.array(np.cumsum(~at) - 1, mask=at))
 
 
-def _cells(rows: Sequence[Any], kind: pa.StructType, place: Place) -> list[list[Any]]:
+def _cells(rows: Sequence[Any], kind: pa.StructType, place: ValuePlace) -> list[list[Any]]:
     """What rows have in each of the fields of a struct."""
     names = [field.name for field in kind]
     if {dict}.issuperset(map(type, rows)) and {len(names)}.issuperset(map(len, rows)):
@@ -130,7 +130,7 @@ def fields_of(row: Any) -> Mapping[Any, Any] | None:
     return row._asdict() if hasattr(row, "_asdict") else None
 
 
-def _lists(values: Sequence[Any], kind: Any, place: Place) -> pa.Array:
+def _lists(values: Sequence[Any], kind: Any, place: ValuePlace) -> pa.Array:
     lists: Sequence[Any] = values
     if not {list, tuple}.issuperset(map(type, values)):
         lists = [() if value is None else _items(value, kind, place) for value in values]
@@ -145,7 +145,7 @@ def _lists(values: Sequence[Any], kind: Any, place: Place) -> pa.Array:
     return lists_of(items, np.array(list(map(len, lists)), np.int64), missing, kind)
 
 
-def _items(value: Any, kind: pa.DataType, place: Place) -> Sequence[Any]:
+def _items(value: Any, kind: pa.DataType, place: ValuePlace) -> Sequence[Any]:
     if isinstance(value, np.ndarray) and value.ndim:
         return list(value)
     if not isinstance(value, list | tuple):
@@ -153,14 +153,14 @@ def _items(value: Any, kind: pa.DataType, place: Place) -> Sequence[Any]:
     return value
 
 
-def _maps(values: Sequence[Any], kind: pa.MapType, place: Place) -> pa.Array:
+def _maps(values: Sequence[Any], kind: pa.MapType, place: ValuePlace) -> pa.Array:
     maps = [() if value is None else _pairs(value, kind, place) for value in values]
     parts = pa.struct([kind.key_field.with_name("key"), kind.item_field.with_name("value")])
     items = exact_column([{"key": key, "value": value} for pairs in maps for key, value in pairs], parts, place.within("[]"))
     return lists_of(items, np.array(list(map(len, maps)), np.int64), np.array([value is None for value in values], np.bool_), kind)
 
 
-def _pairs(value: Any, kind: pa.DataType, place: Place) -> Sequence[Any]:
+def _pairs(value: Any, kind: pa.DataType, place: ValuePlace) -> Sequence[Any]:
     pairs = list(value.items()) if isinstance(value, Mapping) else _items(value, kind, place)
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         place.refuse(value, kind, "which is made of a dict or of pairs")

@@ -19,13 +19,13 @@ from beam_joins.sorting import gather, valid
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Marked(Generic[F]):
+class MarkedFunction(Generic[F]):
     """A function with a mark; calling it calls the function."""
 
     _takes: str
 
     def __init__(self, function: F) -> None:
-        if not callable(function) or isinstance(function, Marked):
+        if not callable(function) or isinstance(function, MarkedFunction):
             raise ValueError(f"{type(self).__name__}({function!r}): give a function {self._takes}")
         self.function = function
 
@@ -34,7 +34,7 @@ class Marked(Generic[F]):
         return self.function(*args)
 
 
-class vectorized(Marked[F]):  # it is used as a decorator
+class vectorized(MarkedFunction[F]):  # it is used as a decorator
     """Marks a function of columns: it is called once for many rows with Arrow record batches, and returns
     Arrow arrays.
 
@@ -51,7 +51,7 @@ class vectorized(Marked[F]):  # it is used as a decorator
     _takes = "of Arrow record batches"
 
 
-class with_key(Marked[F]):
+class with_key(MarkedFunction[F]):
     """Marks a joiner that takes the key too: it is called with the key, the left value and the right value.
 
     The key is that of the result. A semi or anti join calls it with the key and the left value.

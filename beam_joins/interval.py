@@ -31,7 +31,7 @@ class Spans(NamedTuple):
     grace: int
 
 
-class State(NamedTuple):
+class IntervalState(NamedTuple):
     """The state of the join: the rows of each side that may still match, with a column ``matched``, and the
     stream ``time`` of each ``key``.
     """
@@ -55,8 +55,8 @@ class Matches(NamedTuple):
 
 
 def step(
-    state: State | None, left: pa.Table, right: pa.Table, how: WindowedHow, spans: Spans, until: int | None = None
-) -> tuple[Matches, State]:
+    state: IntervalState | None, left: pa.Table, right: pa.Table, how: WindowedHow, spans: Spans, until: int | None = None
+) -> tuple[Matches, IntervalState]:
     """Matches new rows (``key``, ``timestamp``, ``position`` and any others) with those of the state: gives
     the matches and the state after them.
 
@@ -101,13 +101,13 @@ def step(
         timestamp.append(time[side][alone])
     times = times_of_keys(joined_keys(keys[2], joined_keys(*keys[:2])), np.concatenate([times_code, *codes]), latest, until)
     behind = rows[0].filter(pa.array(late[0])), rows[1].filter(pa.array(late[1]))
-    return Matches(*rows, index[0], index[1], np.concatenate(timestamp), behind), State(left_behind[0], left_behind[1], times)
+    return Matches(*rows, index[0], index[1], np.concatenate(timestamp), behind), IntervalState(left_behind[0], left_behind[1], times)
 
 
-def _nothing(left: pa.Table, right: pa.Table) -> State:
+def _nothing(left: pa.Table, right: pa.Table) -> IntervalState:
     sides = [side.slice(0, 0).append_column("matched", pa.array([], pa.bool_())) for side in (left, right)]
     key = joined_keys(*(combine_chunks(side["key"]) for side in sides))
-    return State(sides[0], sides[1], pa.table([key, pa.array([], pa.int64())], names=["key", "time"]))
+    return IntervalState(sides[0], sides[1], pa.table([key, pa.array([], pa.int64())], names=["key", "time"]))
 
 
 def _with_new(old: pa.Table, new: pa.Table) -> pa.Table:

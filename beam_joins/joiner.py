@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyarrow import acero
 
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 from beam_joins.function_failed import NO_KEY, called_with_no_rows
 from beam_joins.functions import batch_of, values_of, vectorized, with_key
 from beam_joins.how import How
@@ -43,7 +43,7 @@ class TypedJoin:
         values = self._join(pairs)
         if self.type is None or values.type == self.type:
             return values
-        place = Place(f"joiner gave values of type {values.type}, and of type {self.type} for no rows: it")
+        place = ValuePlace(f"joiner gave values of type {values.type}, and of type {self.type} for no rows: it")
         return exact_cast(values, self.type, place)
 
 

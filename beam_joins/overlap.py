@@ -144,7 +144,7 @@ def _joined(left: pa.Table, right: pa.Table, events: Events, alone: Ints, join: 
     return Joined(batch if whole.all() else batch.filter(pa.array(whole)), halves, len(alone))
 
 
-class State(NamedTuple):
+class OverlapState(NamedTuple):
     """The state of a join between steps: the current rows of both sides, and the frontier.
 
     Left rows are ordered by the bytes of the combined key of reference and key, so that the rows that look up
@@ -157,8 +157,8 @@ class State(NamedTuple):
 
 
 def step(
-    state: State, left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, most: int = PART_ROWS
-) -> tuple[Iterator[Joined], State]:
+    state: OverlapState, left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, most: int = PART_ROWS
+) -> tuple[Iterator[Joined], OverlapState]:
     """The changes that follow from new rows, all of which lie behind the frontier, in parts as of
     :func:`overlap_in_parts`; and what is to be remembered then.
 
@@ -187,7 +187,7 @@ def step(
     positions = [pc.max(rows["position"]).as_py() for rows in (left, right) if len(rows)]
     frontier = max([*positions, *([] if state.frontier is None else [state.frontier])], default=None)
     new_left, new_right = (rows.slice(len(rows) - len(new)) for rows, new in ((lefts, left), (rights, right)))
-    return joined, State(state.left.updated(_until_left(new_left)), state.right.updated(new_right), frontier)
+    return joined, OverlapState(state.left.updated(_until_left(new_left)), state.right.updated(new_right), frontier)
 
 
 def _lefts_with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array) -> pa.Table:

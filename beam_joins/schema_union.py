@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from beam_joins.arrow_types import is_bytes, is_list, is_text, plain_type
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 
 
 def common_schema(schemas: Iterable[pa.Schema], *, of: str = "", widen: bool = True, remedy: str = "cast it to one") -> pa.Schema:
@@ -53,7 +53,7 @@ def conformed(rows: pa.Table, schema: pa.Schema, source: str) -> pa.Table:
         return rows
     columns = []
     for field in schema:
-        place = Place(source, field.name)
+        place = ValuePlace(source, field.name)
         if field.name in rows.column_names:
             column = pa.chunked_array([_as(field.type, chunk, place) for chunk in rows[field.name].chunks], field.type)
         else:
@@ -63,7 +63,7 @@ def conformed(rows: pa.Table, schema: pa.Schema, source: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _as(kind: pa.DataType, array: pa.Array, place: Place) -> pa.Array:
+def _as(kind: pa.DataType, array: pa.Array, place: ValuePlace) -> pa.Array:
     return array if array.type == kind else exact_cast(array, plain_type(kind), place).cast(kind)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_joins.arrow_types import plain_type
 from beam_joins.copying import copied
-from beam_joins.exact_values import Place, exact_column
+from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.keys.opaque import VALUES, opaque_values
 from beam_joins.sorting import combine_chunks
 
@@ -88,7 +88,7 @@ def _refused_behind(refused: Refused, count: int, n: int, error: ValueError) -> 
 
 
 def _part_of_values(kind: pa.DataType, option: str) -> _Part:
-    place = Place(option)
+    place = ValuePlace(option)
 
     def part(rows: Iterator[Any], refused: Refused | None) -> pa.Array:
         values = list(map(copied, islice(rows, _PART_ROWS)))
@@ -109,7 +109,7 @@ def _part_of_values(kind: pa.DataType, option: str) -> _Part:
 
 
 def _part_of_rows(kind: pa.StructType, option: str) -> _Part:
-    names, place = [field.name for field in kind], Place(option)
+    names, place = [field.name for field in kind], ValuePlace(option)
     # with one name itemgetter would give no tuple
     read, width = itemgetter(*names, names[0]), len(names) + 1
     # cells that a function may write into later: lists and the like, a bytearray
@@ -166,7 +166,7 @@ def _part_of_rows(kind: pa.StructType, option: str) -> _Part:
     return part
 
 
-def _with_all(row: Any, kind: pa.StructType, place: Place) -> dict[str, Any]:
+def _with_all(row: Any, kind: pa.StructType, place: ValuePlace) -> dict[str, Any]:
     if not isinstance(row, Mapping):
         place.refuse(row, kind, "which is made of a dict")
     names = [field.name for field in kind]

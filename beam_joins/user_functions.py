@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from beam_joins.copying import copied, require_value
 from beam_joins.function_failed import NO_KEY, FunctionFailed, failure
-from beam_joins.functions import Marked, vectorized
+from beam_joins.functions import MarkedFunction, vectorized
 
 ExceptionClass = type[Exception] | tuple[type[Exception], ...]
 
@@ -27,7 +27,7 @@ def require_returns(option: str, function: Any) -> None:
     Traceback (most recent call last):
     ValueError: joiner=pairs is a generator function: give a function that returns its value
     """
-    while isinstance(function, partial | Marked):
+    while isinstance(function, partial | MarkedFunction):
         function = function.func if isinstance(function, partial) else function.function
     for called in (function, type(function).__call__) if callable(function) else ():
         for is_such, what in _KINDS:

@@ -25,7 +25,7 @@ Assign = Callable[[Ints], tuple[Ints, Ints, Ints]]
 """The windows that times fall into: for each the index of its time, its start and its end."""
 
 
-class State(NamedTuple):
+class WindowedAggregateState(NamedTuple):
     """The windows that can still change: ``group``, a :class:`~beam_joins.Windowed` key, ``aggregate`` and
     ``timestamp``; and the stream ``time`` of each ``key``.
     """
@@ -42,8 +42,8 @@ class Aggregated(NamedTuple):
 
 
 def step(
-    state: State, rows: pa.Table, windows: Assign, fold: Fold, grace: int | None = None, until: int | None = None
-) -> tuple[Aggregated, State]:
+    state: WindowedAggregateState, rows: pa.Table, windows: Assign, fold: Fold, grace: int | None = None, until: int | None = None
+) -> tuple[Aggregated, WindowedAggregateState]:
     """The changes that new rows (``key``, ``value``, ``timestamp``, ``position`` and perhaps ``within``)
     make, and the state after them.
 
@@ -80,7 +80,9 @@ def step(
     changes, after = folding.run(folding.add)
     all_codes = np.concatenate([remembered_code, code])
     seen = times_of_keys(joined_keys(remembered, key), all_codes, latest, until)
-    return Aggregated(changes, each.filter(pa.array(late)).drop_columns("position")), State(_open(after, seen, grace, until), seen)
+    return Aggregated(changes, each.filter(pa.array(late)).drop_columns("position")), WindowedAggregateState(
+        _open(after, seen, grace, until), seen
+    )
 
 
 def _open(windows: Arrangement, times: pa.Table, grace: int | None, until: int | None) -> Arrangement:

@@ -45,9 +45,9 @@ class Following:
             for option in (
                 f"--{side}={folder / name}",
                 f"--{side}-key=id",
-                f"--{side}-sequence=seq",
-                f"--{side}-timestamp=ts",
-                f"--{side}-delete-column=deleted",
+                f"--{side}-sequence-by=seq",
+                f"--{side}-timestamp-by=ts",
+                f"--{side}-apply-as-deletes=deleted",
             )
         ]
         select = "--select=left.id,left.amount,right.name"

@@ -26,7 +26,7 @@ with beam.Pipeline() as pipeline:
         path, key="id", timestamp_by="at", sequence_by="lsn", apply_as_deletes={"op": ["d"]}, schema=schema if how == "typed" else None
     )
     if how == "typed":
-        _ = table | WriteChangelog(to, as_="rows", key="id")
+        _ = table | WriteChangelog(to, records="rows", key="id")
     else:
         from beam_joins import LatestTable
         _ = table | LatestTable() | beam.combiners.Count.Globally()
@@ -63,7 +63,7 @@ def main() -> int:
         large, small, to = (Path(folder) / name for name in ("large.jsonl", "small.jsonl", "out.parquet"))
         write_lines(large, args.lines)
         write_lines(small, 10)
-        table = ["table", "--key=id", "--timestamp=at", f"--schema={_TYPES}", f"--latest={to}"]
+        table = ["table", "--key=id", "--timestamp-by=at", f"--schema-overrides={_TYPES}", f"--latest={to}"]
         readers: dict[str, Callable[[Path], list[str]]] = {
             "the command": lambda path: [sys.executable, "-m", "pipelines", *table, f"--input={path}"],
             "ReadChangelog, typed": lambda path: [sys.executable, "-c", _PROGRAM, str(path), str(to), "typed"],

@@ -102,7 +102,7 @@ def _children() -> float:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.resumed", description="Processor seconds of runs that go on.")
+    made = argparse.ArgumentParser(prog="python -m benchmarks.resumed", description="Processor seconds of incremental runs.")
     made.add_argument(
         "--of",
         choices=WHAT,

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.commands.sample.files import JsonLines, SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import JsonLines, SampleFiles
 from beam_joins.pipelines.results.publication import appear_whole
 
 Row = dict[str, Any]
@@ -34,12 +34,12 @@ LAST_ORDER_DATE: Final = dt.date(1998, 8, 2)
 OPTIONS: Final = (
     *(
         "--orders-key=o_orderkey",
-        "--orders-sequence=commit",
-        "--orders-timestamp=at",
+        "--orders-sequence-by=commit",
+        "--orders-timestamp-by=at",
         "--foreign-key=o_custkey",
         "--amount=o_totalprice",
     ),
-    *("--customers-key=c_custkey", "--customers-sequence=commit", "--customers-timestamp=at"),
+    *("--customers-key=c_custkey", "--customers-sequence-by=commit", "--customers-timestamp-by=at"),
 )
 """The options with which :mod:`beam_joins.pipelines.orders` reads these changelogs."""
 

@@ -19,12 +19,12 @@ from beam_joins.sorting import combine_chunks
 
 STATES: dict[str, Any] = {
     "arrangement": lambda rows: rows,
-    "table": changelog.State,
-    "join": overlap.State,
+    "table": changelog.ChangelogState,
+    "join": overlap.OverlapState,
     "keys": key_join.KeyState,
-    "streams": interval.State,
-    "groups": aggregate.State,
-    "windows": windowed_aggregate.State,
+    "streams": interval.IntervalState,
+    "groups": aggregate.AggregateState,
+    "windows": windowed_aggregate.WindowedAggregateState,
 }
 """What makes a state of its fields, by the name that a snapshot has for it."""
 

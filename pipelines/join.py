@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final, get_args
 
 from beam_joins.how import How
-from beam_joins.pipelines.commands.command import run_command
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.run_command import run_command
 from beam_joins.pipelines.commands.select import ALL, Item, parse_select
 
 PROGRAM: Final = program("join")
@@ -26,7 +26,7 @@ examples:
       options from a file, where left-key = "sku" is --left-key sku; those of the command line win
 
   {PROGRAM} --options nightly.toml --dry-run
-      what would be read and written
+      the files that a run would read and write
 """
 
 
@@ -43,24 +43,22 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--how",
         choices=get_args(How),
         default="inner",
-        help="left, right and outer keep rows of that side, or of both, without a match; semi and anti give left rows "
-        "with and without one "
-        "(default: %(default)s)",
+        help="left, right and outer keep the rows of that side, or of both, that have no match; semi and anti give the left rows "
+        "with and without a match (default: %(default)s)",
     )
     what.add_argument(
         "--foreign-key",
         metavar="COLUMNS",
         type=lambda names: names or None,
-        help="columns of the left rows with the key of a right row, as in by or region,by; empty, the default: rows of one key "
-        "are joined",
+        help="the columns of the left rows that hold the key of a right row, as in by or region,by (default: rows with equal keys are "
+        "joined)",
     )
     what.add_argument(
         "--select",
         default="",
         metavar="COLUMNS",
-        help="the columns of the result, left ones first: left.id, right.name as customer, left.* or right.* for all "
-        "columns of a side, right as customer "
-        "for the row as an object (default: all columns; where both sides have one of a name left_ or right_ stands before it)",
+        help="the columns of the result: left.id, right.name as customer, left.* or right.* for all columns of a side, right as "
+        "customer for the row as an object (default: all columns; left_ or right_ precedes a name that both sides have)",
     )
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from beam_joins.errors import InputError
 from beam_joins.how import LookupHow
-from beam_joins.pipelines.commands.command import run_command
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.run_command import run_command
 from beam_joins.pipelines.commands.select import ALL, ROW, Item
 
 if TYPE_CHECKING:
@@ -35,21 +35,21 @@ examples:
   {PROGRAM} --orders 'dump/orders-*.jsonl.gz' --customers dump/customers.jsonl --output enriched.jsonl
       your own files, JSON lines
 
-  {PROGRAM} --orders o.avro --customers c.avro --orders-key id --orders-timestamp ts_ms --orders-timestamp-unit ms \\
+  {PROGRAM} --orders o.avro --customers c.avro --orders-key id --orders-timestamp-by ts_ms --orders-timestamp-unit ms \\
       --how left --min-amount 100 --output enriched.avro --latest now.avro
       Avro, other column names, only orders of 100 or more, with or without a customer
 
-  {PROGRAM} --orders o.csv --customers c.parquet --orders-schema 'order_id:int64,amount:decimal(12,2)' --latest now.jsonl
+  {PROGRAM} --orders o.csv --customers c.parquet --orders-schema-overrides 'order_id:int64,amount:decimal(12,2)' --latest now.jsonl
       CSV with types for two of its columns, and Parquet
 
   {PROGRAM} --orders orders.jsonl --orders-format debezium --customers customers.jsonl --customers-format debezium \\
       --orders-key id --customers-key id --latest now.jsonl
       Debezium's events, as its sinks for files write them
 
-  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence= --customers-sequence= --latest now.jsonl
+  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence-by= --customers-sequence-by= --latest now.jsonl
       changelogs without a commit sequence: their times order the changes
 
-  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence commit_lsn,lsn --customers-sequence commit_lsn,lsn
+  {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence-by commit_lsn,lsn --customers-sequence-by commit_lsn,lsn
       transactions that change a row several times: they are seen whole, with the last change of each row
 
   {PROGRAM} --orders in/orders --customers in/customers --state-dir state --changes out/changes --latest out/latest.jsonl
@@ -114,7 +114,7 @@ def _prepare(args: argparse.Namespace) -> None:
         args.output = os.path.join(OUTPUT_DIRECTORY, "enriched.jsonl")
         args.latest = os.path.join(OUTPUT_DIRECTORY, "latest.jsonl")
     if args.orders is None:
-        from beam_joins.pipelines.commands.sample.files import sample_on_first_use
+        from beam_joins.pipelines.commands.sample.sample_files import sample_on_first_use
 
         if args.dry_run and not os.path.isdir(SAMPLE_DIRECTORY):
             raise InputError("--dry-run makes no sample: give --orders and --customers, or run once without it")

@@ -2,7 +2,7 @@
 
 import sys
 
-from beam_joins.pipelines.commands.sample.files import main
+from beam_joins.pipelines.commands.sample.sample_files import main
 
 __all__ = ["main"]
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from beam_joins.pipelines.commands.slot import main
+from beam_joins.pipelines.commands.slot_command import main
 
 __all__ = ["main"]
 

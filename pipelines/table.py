@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from beam_joins.pipelines.commands.command import run_command
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.run_command import run_command
 from beam_joins.pipelines.commands.select import parse_select
 
 PROGRAM: Final = program("table")
@@ -20,7 +20,7 @@ examples:
   {PROGRAM} --input 'prices-*.jsonl.gz' --key sku --latest now.jsonl
       the final rows
 
-  {PROGRAM} --input prices.csv --key sku --sequence= --delete-column= --select 'sku, price as euros' --output changes.jsonl
+  {PROGRAM} --input prices.csv --key sku --sequence-by= --apply-as-deletes= --select 'sku, price as euros' --output changes.jsonl
       each change with the row before it, of a changelog without a sequence and without deletes
 
   {PROGRAM} --input events.jsonl --format debezium --table public.prices --key sku --latest now.jsonl

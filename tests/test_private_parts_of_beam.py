@@ -212,7 +212,7 @@ def test_beam_reads_what_a_method_takes_from_its_signature() -> None:
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "element")]
     timestamp = Parameter("at", Parameter.POSITIONAL_OR_KEYWORD, default=beam.DoFn.TimestampParam)
     _Signed.process.__signature__ = Signature([*parameters, timestamp])  # type: ignore[attr-defined]
-    look = "Beam no longer heeds __signature__: look at turn_dofn in transforms/engine/unbounded/replay.py"
+    look = "Beam no longer heeds __signature__: look at turn_dofn in transforms/engine/unbounded/tick_turns.py"
     assert MethodWrapper(_Signed(), "process").defaults == [beam.DoFn.TimestampParam], look
 
 

@@ -7,7 +7,7 @@ does (:class:`FileLock`, :func:`write_whole`, :func:`rename`).
 """
 
 from beam_joins.errors import StateRefused
-from beam_joins.transforms.engine.arrow_input import as_arrow, declared_schema, plain_schema, struct_of
+from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global
@@ -23,7 +23,7 @@ from beam_joins.transforms.engine.metrics import (
     TURN_MICROS,
     UNMATCHED,
 )
-from beam_joins.transforms.engine.options import choice, columns, flag, text
+from beam_joins.transforms.engine.option_checks import choice, columns, flag, text
 from beam_joins.transforms.engine.output_types import TableOutputs
 from beam_joins.transforms.engine.partitions import growing_partitions, suggested_partitions
 from beam_joins.transforms.engine.prepared import prepared
@@ -47,7 +47,7 @@ from beam_joins.transforms.engine.stored_files import (
     write_whole,
 )
 from beam_joins.transforms.engine.table_rows import last_of_each, newest
-from beam_joins.transforms.engine.table_type import TableType, table_type
+from beam_joins.transforms.engine.table_type import TableType, is_batches, table_type
 from beam_joins.transforms.engine.transform import label_of
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "StateRefused",
     "TableOutputs",
     "TableType",
+    "arrow_schema",
     "as_arrow",
     "calling",
     "cause",
@@ -83,6 +84,7 @@ __all__ = [
     "folder_for",
     "growing_partitions",
     "in_batches",
+    "is_batches",
     "is_remote",
     "label_of",
     "last_of_each",

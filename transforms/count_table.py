@@ -7,6 +7,8 @@ class CountTable(GroupedTable):
     """Counts the rows of each group of a table; groups, dropped records and exceptions are as in
     :class:`~beam_joins.AggregateTable`.
 
+    * ``group_by``: the field of the value with the group, or several fields; or a function of key and value.
+
     The counts are a typed column, ``int64``. A group whose last row has left keeps a count of 0.
 
     >>> import apache_beam as beam

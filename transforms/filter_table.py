@@ -18,24 +18,27 @@ from beam_joins.keys.columns import Bools
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.incoming_tables import batch_of, in_batches
-from beam_joins.transforms.engine.options import flag, function
+from beam_joins.transforms.engine.option_checks import flag, function
 from beam_joins.transforms.engine.output_types import Handled
-from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_table, is_batches, is_changes, physical_of, table_type
+from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 
 
 class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[PCollection[Any]]]):
-    """Keeps the rows of a table for which ``predicate(key, value)`` is true, or false with ``negate=True``.
+    """Keeps the rows of a table that satisfy a predicate.
+
+    * ``predicate``: a function of key and value that is true for a row that stays. For typed values it may be
+      :class:`~beam_joins.vectorized`: it gets the values as a record batch and returns an array of booleans,
+      and is called with no rows when the pipeline is built.
+    * ``negate``: ``True`` keeps the rows for which it is false.
 
     A row is inserted when it begins to satisfy the predicate, and deleted when it no longer does; a row that
     never satisfies it has no changes. A raw changelog, ``PCollection[tuple[K, V | None]]``, stays a raw
     changelog: every value that fails becomes a tombstone, since its old value is unknown.
 
-    For typed values ``predicate`` may be :class:`~beam_joins.vectorized`: it gets the values as a record
-    batch and returns an array of booleans, and is called with no rows when the pipeline is built. Under
-    :meth:`with_exception_handling` a value for which ``predicate`` raises is not in the table, negated or
-    not.
+    Under :meth:`with_exception_handling` a value for which ``predicate`` raises is not in the table, negated
+    or not.
 
     Raises ``ValueError`` at construction for a ``predicate`` that is not a function; when applied, for a
     vectorized predicate of opaque values, or of another result than booleans; and in the run for an element

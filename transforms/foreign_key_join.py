@@ -13,13 +13,13 @@ from beam_joins.overlap_events import Shape
 from beam_joins.transforms.engine.broadcast import broadcast_join, is_small, waits_for
 from beam_joins.transforms.engine.input_checks import common_key_type, common_order, require_bounded, two_tables
 from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.options import choice, flag
+from beam_joins.transforms.engine.option_checks import choice, flag
 from beam_joins.transforms.engine.output_types import TwoTables
-from beam_joins.transforms.engine.outputs import MakesTable
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
 from beam_joins.transforms.engine.replay_options import has_one_turn
 from beam_joins.transforms.engine.table_type import CHECKED, WHOLE, TableType, as_table, physical_of
+from beam_joins.transforms.engine.transform_outputs import MakesTable
 from beam_joins.typed_rows import Schema
 
 
@@ -30,23 +30,25 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
     The result is keyed by the left key. A change of a left row updates its result; a change of a right row
     updates the results of all left rows that refer to it.
 
-    * ``joiner(left value, right value)`` returns the result's value, or ``None`` for no row. It may be
-      :class:`~beam_joins.vectorized`; columns by name, as in ``{"amount": "left.amount", "name":
-      "right.name"}``, or Arrow expressions; or ``with_key(fn)`` with ``fn(key, left value, right value)``.
-    * ``foreign_key(key, value)`` returns the right key that a left row refers to, or ``None``; or a field
-      name of the left value, or several names for a compound key: ``["shop", "customer"]`` is the tuple of
-      both, and null where one of them is null; or a :class:`~beam_joins.vectorized` function of the values.
-    * ``foreign_keys``, instead of ``foreign_key``, returns a list of right keys: one left row refers to
-      several right rows.
+    * ``joiner``: the columns of the result, ``{"amount": "left.amount", "name": "right.name"}``, also Arrow
+      expressions; or a function of the left and the right value that returns the result's value, ``None``
+      for no row. The function may be :class:`~beam_joins.vectorized`, or ``with_key(fn)`` with ``fn(key,
+      left value, right value)``.
+    * ``foreign_key``: the field of the left value with the key of the right row, or several fields for a
+      compound key: ``["shop", "customer"]`` is the tuple of both, and null where one of them is null. Or a
+      function of the left key and value, ``None`` for no right row; or a :class:`~beam_joins.vectorized`
+      function of the values.
+    * ``foreign_keys``: in place of ``foreign_key``, a field with a list of right keys, or a function that
+      returns one: a left row refers to several right rows.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``;
       ``"right"`` keeps right rows without a left row, ``joiner(None, right value)``; ``"outer"`` keeps both.
       ``"semi"`` keeps left rows with a right row, ``"anti"`` left rows without; their joiner gets the left
       value, and by default returns it.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: the type of the results of a joiner of one record.
+    * ``schema``: the type of the results of a joiner of one record, a ``pyarrow.Schema`` or ``DataType``.
       Without it the result's values are opaque.
-    * ``broadcast=True`` copies the right table to every worker, which must have memory for it, and shuffles
-      neither table for the join; the result is the same. It needs ``foreign_key`` and a left, inner, semi or
-      anti join. By default a right table is broadcast if its reader reports at most
+    * ``broadcast``: ``True`` copies the right table to every worker, which must have memory for it, and
+      shuffles neither table for the join; the result is the same. It needs ``foreign_key`` and a left, inner,
+      semi or anti join. By default a right table is broadcast if its reader reports at most
       ``--beam_joins_broadcast_bytes`` (32 MiB); ``False``: never. That default does not apply with
       ``--beam_joins_state``, nor to a right table that is derived from the left table's source.
 

@@ -9,32 +9,33 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 from beam_joins.filter import with_values
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import by_row, vectorized
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.each_value import each_value, refusing
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.option_checks import function
 from beam_joins.transforms.engine.output_types import Handled, Table, TableInput
-from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.table_type import as_table, physical_of, table_type
+from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 from beam_joins.typed_rows import Schema, column_writer, type_of_schema
 
 
 class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
-    """Replaces each value of a table with ``fn(key, value)``, or with the result of a
-    :class:`~beam_joins.vectorized` function of the columns of values.
+    """Replaces each value of a table with the result of a function.
 
-    Keys, timestamps and positions stay. If ``fn`` returns ``None``, or raises under
-    :meth:`with_exception_handling`, the row is absent. ``fn`` must be deterministic, since old values may be
-    mapped again. It may change its argument, a copy.
+    * ``fn``: a function of key and value that returns the new value, ``None`` for no row; or a
+      :class:`~beam_joins.vectorized` function of the columns of values, which gives typed columns and is
+      called with no rows when the pipeline is built.
+    * ``schema``: the type of the results of a function of one record: a ``pyarrow.Schema`` of the columns,
+      where it returns dicts, or a ``pyarrow.DataType``. A value that the type cannot hold exactly fails the
+      run. Without it the results are Python objects (opaque).
 
-    The results of ``fn`` are Python objects (opaque) unless ``schema`` declares their type: a
-    ``pyarrow.Schema`` of the columns, where ``fn`` returns dicts, or a ``pyarrow.DataType``. A value that the
-    type cannot hold exactly fails the run. A vectorized function gives typed columns; it is called with no
-    rows when the pipeline is built.
+    Keys, timestamps and positions stay. If ``fn`` raises under :meth:`with_exception_handling`, the row is
+    absent. ``fn`` must be deterministic, since old values may be mapped again. It may change its argument, a
+    copy.
 
     Raises ``ValueError`` at construction for a ``fn`` that is not a function and for ``schema`` with a
     vectorized one; when applied, for a vectorized function of opaque values.
@@ -69,7 +70,7 @@ class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
             value: Any = _type_given(called, of_table.value_column)
 
             def mapped_values(batch: ChangeBatch) -> pa.Array:
-                return exact_cast(by_row("fn", called, batch.values), value, Place("fn"))
+                return exact_cast(by_row("fn", called, batch.values), value, ValuePlace("fn"))
         else:
             value = Any if self._schema is None else type_of_schema(self._schema)
 

@@ -18,13 +18,13 @@ from beam_joins.keys.opaque import opaque_keys, python_keys
 from beam_joins.overlap_events import Shape
 from beam_joins.transforms.engine.input_checks import common_key_type, common_order, two_tables
 from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.options import choice, function
+from beam_joins.transforms.engine.option_checks import choice, function
 from beam_joins.transforms.engine.output_types import TwoTables
-from beam_joins.transforms.engine.outputs import MakesTable
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.referring import keys_like, one_reference
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.table_type import WHOLE, TableType, as_table
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.transform_outputs import MakesTable
 from beam_joins.typed_rows import Schema
 
 _KEPT: dict[PairHow, How] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
@@ -39,17 +39,18 @@ class OneToManyJoin(MakesTable[TwoTables]):
     its pairs with all rows that refer to it; a change of one of the many updates its own pair; a row whose
     reference changes deletes its old pair first.
 
-    * ``joiner(one value, many value)`` returns the result's value, or ``None`` for no row. It may be of
-      columns, ``"left"`` the one and ``"right"`` the many, as in :class:`~beam_joins.ForeignKeyJoin`.
-    * ``foreign_key(key, value)`` returns the key of the one that a row of the many refers to, or ``None``; or
-      a field name of its value, or several names for a compound key. If the table of the one is windowed, it
-      returns a ``Windowed`` key.
+    * ``joiner``: the columns of the result, ``{"name": "left.name", "title": "right.title"}`` with the one as
+      ``left`` and the many as ``right``; or a function of both values, as in
+      :class:`~beam_joins.ForeignKeyJoin`.
+    * ``foreign_key``: the field of the right value with the key of the left row, or several fields for a
+      compound key; or a function of the right key and value, ``None`` for no left row. If the left table is
+      windowed, it returns a ``Windowed`` key.
     * ``how``: ``"inner"``; ``"left"`` keeps rows of the one without any of the many, ``joiner(one value,
       None)`` under ``CombinedKey(key, None)``; ``"right"`` rows of the many without the one, ``joiner(None,
       many value)``; ``"outer"`` both.
-    * ``key_mapper(combined key)`` returns the result's key, and ``key_inverse(result's key)`` the combined
-      key. This is checked: two pairs must not get one key.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: the type of the results of a joiner of one record.
+    * ``key_mapper``, ``key_inverse``: a function of the combined key that returns the result's key, and its
+      inverse. This is checked: two pairs must not get one key.
+    * ``schema``: the type of the results of a joiner of one record, a ``pyarrow.Schema`` or ``DataType``.
       Without it the result's values are opaque.
 
     Where rows of the many are not kept, a row whose foreign key is ``None`` is dropped as

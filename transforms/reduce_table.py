@@ -5,7 +5,7 @@ from typing import Any
 
 from beam_joins.transforms.aggregate_table import AggregateTable
 from beam_joins.transforms.engine.grouping import OfRow
-from beam_joins.transforms.engine.options import OF_AGGREGATE, function
+from beam_joins.transforms.engine.option_checks import OF_AGGREGATE, function
 
 
 class ReduceTable(AggregateTable):

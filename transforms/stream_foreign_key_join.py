@@ -2,13 +2,17 @@
 record's position (KIP-99).
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from beam_joins.fields import Fields, of_row
 from beam_joins.how import LookupHow
+from beam_joins.joiner import Joiner
 from beam_joins.transforms.engine.stream_lookup import StreamLookupJoin
 from beam_joins.transforms.engine.streams import OfRow
+from beam_joins.typed_rows import Schema
 
 
 class StreamForeignKeyJoin(StreamLookupJoin):
@@ -19,13 +23,15 @@ class StreamForeignKeyJoin(StreamLookupJoin):
     the row is that of another key, as in Kafka Streams' join of a stream with a global table. The result has
     the stream's key, which may be ``None``.
 
-    * ``foreign_key(key, value)`` returns the key of the row, or ``None``; or a field name of the value, or
-      several names for a compound key.
-    * ``joiner``, ``how``, ``sequence_by``: as :class:`StreamTableJoin`.
+    * ``foreign_key``: the field of the stream's value with the key of the row, or several fields for a
+      compound key; or a function of key and value, ``None`` for no row.
+    * ``joiner``, ``how``, ``key``, ``timestamp_by``, ``sequence_by``, ``stream_schema``, ``schema``: as in
+      :class:`~beam_joins.StreamTableJoin`.
 
-    Records with a ``"null_value"``, a ``"null_sequence"`` or, in an inner join, a ``"null_foreign_key"`` are
-    dropped: counted, and an output of :meth:`with_outputs` (``stream``, ``dropped``). A left join emits
-    records with a null foreign key as ``(key, joiner(value, None))``.
+    Records with a ``"null_value"``, a ``"null_sequence"``, of Arrow batches a ``"null_timestamp"`` or, in an
+    inner join, a ``"null_foreign_key"`` are dropped: counted, and an output of :meth:`with_outputs`
+    (``stream``, ``dropped``). A left join emits records with a null foreign key as ``(key, joiner(value,
+    None))``.
 
     Raises ``ValueError`` as :class:`StreamTableJoin`, and in the run for foreign keys that no key of the
     table can equal.
@@ -45,15 +51,22 @@ class StreamForeignKeyJoin(StreamLookupJoin):
 
     def __init__(
         self,
-        joiner: Callable[..., Any],
+        joiner: Joiner,
         *,
         foreign_key: Fields | OfRow,
         how: LookupHow = "inner",
+        key: str | Sequence[str] | None = None,
+        timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
+        stream_schema: pa.Schema | None = None,
+        schema: Schema | None = None,
     ) -> None:
-        super().__init__(joiner, how, sequence_by)
+        super().__init__(joiner, how, key, timestamp_by, sequence_by, stream_schema, schema)
         self._called, self._foreign_key = of_row("foreign_key", foreign_key), foreign_key
 
     def _row_key(self) -> OfRow:
         row_key: OfRow = self.handling.functions.function("foreign_key", self._foreign_key, self._called)
         return row_key
+
+    def _row_key_columns(self) -> tuple[str, Any]:
+        return "foreign_key", self._foreign_key

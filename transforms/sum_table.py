@@ -12,9 +12,10 @@ class SumTable(GroupedTable):
     """Sums a number over the rows of each group of a table; groups, dropped records and exceptions are as in
     :class:`~beam_joins.AggregateTable`.
 
-    ``of`` is the field name of the number, a function of key and value that returns it, or a
-    :class:`~beam_joins.vectorized` function of the values. A null number adds nothing: a group of such rows
-    has the sum 0.
+    * ``group_by``: the field of the value with the group, or several fields; or a function of key and value.
+    * ``of``: the field of the value with the number; or a function of key and value, or a
+      :class:`~beam_joins.vectorized` function of the values. A null number adds nothing: a group of such rows
+      has the sum 0.
 
     A column of integers has sums of ``int64``, of floating-point numbers ``double``, of decimals a decimal of
     the same scale. A sum covers the current rows: it depends neither on their order nor on rows that have

@@ -19,18 +19,18 @@ from beam_joins.functions import vectorized
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.transforms.engine.arrow_input import arrow_bytes, arrow_schema, declared_schema, is_arrow
 from beam_joins.transforms.engine.block_writer import MAIN
-from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, options_of, require_columns_there
 from beam_joins.transforms.engine.changelog_operator import NO_EARLIER_ROW, ROWS, TRUNCATES, upserts
 from beam_joins.transforms.engine.element_types import annotated, columns_of_type, pair_types, type_or_any
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global
 from beam_joins.transforms.engine.notes import columns_are_there, of_one_log, together
-from beam_joins.transforms.engine.options import choice, columns
-from beam_joins.transforms.engine.outputs import MakesTable
-from beam_joins.transforms.engine.records import RecordRoute
+from beam_joins.transforms.engine.option_checks import choice, columns
+from beam_joins.transforms.engine.raw_changelog import RawChangelog, no_records, options_of, require_columns_there
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.replay_options import has_one_turn
+from beam_joins.transforms.engine.routed_records import RecordRoute
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import Order, Physical, TableType, as_table
+from beam_joins.transforms.engine.transform_outputs import MakesTable
 from beam_joins.unchanged import UNCHANGED, Complete
 
 
@@ -192,7 +192,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
         key_type, value_type = self._types(pvalue.element_type)
         options = {name: option.of(functions) for name, option in self._read.items()}
         coder = key_coder(key_type, "the key of TableFromChangelog")
-        rows = ChangelogRows(ROWS, options, self._left_out, None if batches else self._schema, coder)
+        rows = RawChangelog(ROWS, options, self._left_out, None if batches else self._schema, coder)
         with called_with_no_rows():
             key, value = (column.type for column in rows.columns(no_records(schema)).columns[:2])
         specs = [(name, option.spec) for name, option in self._read.items()]

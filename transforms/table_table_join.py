@@ -9,11 +9,11 @@ from beam_joins.how import How
 from beam_joins.joiner import SIDES, Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.transforms.engine.input_checks import common_key_type, common_order, common_windowing, tables_by_name
 from beam_joins.transforms.engine.joins import key_joined_table
-from beam_joins.transforms.engine.options import choice, columns
+from beam_joins.transforms.engine.option_checks import choice, columns
 from beam_joins.transforms.engine.output_types import Handled, Table, Tables
-from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.table_type import WHOLE, TableType, as_table, table_type
+from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 from beam_joins.typed_rows import Schema
 
 _NAME = "TableTableJoin"
@@ -23,9 +23,10 @@ class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
     """Joins the rows of two or more tables with the same key: ``(left: Table[K, V], right: Table[K, W]) ->
     Table[K, R]``.
 
-    * ``joiner(left value, right value)`` returns the result's value, or ``None`` for no row. It may be
-      :class:`~beam_joins.vectorized`; columns by name, as in ``{"amount": "left.amount", "name":
-      "right.name"}``, or Arrow expressions; or ``with_key(fn)`` with ``fn(key, left value, right value)``.
+    * ``joiner``: the columns of the result, ``{"amount": "left.amount", "name": "right.name"}``, also Arrow
+      expressions; or a function of the left and the right value that returns the result's value, ``None``
+      for no row. The function may be :class:`~beam_joins.vectorized`, or ``with_key(fn)`` with ``fn(key,
+      left value, right value)``.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``;
       ``"right"`` keeps right rows without a left row, ``joiner(None, right value)``; ``"outer"`` keeps both.
       The joiner is never called with both sides ``None``. ``"semi"`` keeps left rows with a right row,
@@ -34,7 +35,7 @@ class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
       gets a value of each table, and no intermediate rows are made. ``how`` is for all tables, or a list with
       an entry for each table but the first; a ``"semi"`` or ``"anti"`` table gives the joiner no value. The
       input is a tuple of tables in this order, or a dict of tables by these names.
-    * ``schema``, a ``pyarrow.Schema`` or ``DataType``: the type of the results of a joiner of one record.
+    * ``schema``: the type of the results of a joiner of one record, a ``pyarrow.Schema`` or ``DataType``.
       Without it the result's values are opaque.
 
     Windowed tables join on the same key and window. A change of any table updates the joined row, and only

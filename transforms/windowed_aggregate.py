@@ -14,15 +14,15 @@ from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.input_checks import require_global
 from beam_joins.transforms.engine.operator import Turn, in_time
-from beam_joins.transforms.engine.options import OF_AGGREGATE, function, initial_of
+from beam_joins.transforms.engine.option_checks import OF_AGGREGATE, function, initial_of
 from beam_joins.transforms.engine.output_types import HandledWindowedTableOutputs, StreamInput, Table, WindowedTableOutputs
-from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import WHOLE, as_table
+from beam_joins.transforms.engine.transform_outputs import WithOutputs
 from beam_joins.transforms.engine.windows import grid_of, windows_of, without_merging
-from beam_joins.windowed_aggregate import State, step
+from beam_joins.windowed_aggregate import WindowedAggregateState, step
 
 
 class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, HandledWindowedTableOutputs]):
@@ -43,7 +43,7 @@ class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, Ha
       With ``None``, and without ``sequence_by``, no record is late.
     * ``key``, ``timestamp_by``: only for a stream of Arrow batches, ``PCollection[pyarrow.Table]`` or
       ``PCollection[pyarrow.RecordBatch]``: the columns of the key, one or several, and of the event time. The
-      rows are the values. ``schema`` is the stream's ``pyarrow.Schema``, if its reader does not know it.
+      rows are the values. ``stream_schema`` is the stream's ``pyarrow.Schema``, if its reader does not know it.
 
     All records of one key and position are added in the order of the further numbers of ``sequence_by``, of
     time, then of their encoded values, with one change for each window. The timestamp of a result is the
@@ -92,15 +92,15 @@ class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, Ha
         key: str | Sequence[str] | None = None,
         timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
-        schema: pa.Schema | None = None,
+        stream_schema: pa.Schema | None = None,
     ) -> None:
         super().__init__()
         self._window_fn = without_merging(window_fn)
         self._initial = initial_of(initial)
         self._add = function("add", add, OF_AGGREGATE)
         self._grace = None if grace is None else span_micros("grace", grace)
-        self._streams = StreamOptions.of("WindowedAggregate", key, timestamp_by, sequence_by, [schema])
-        self._schema = schema
+        self._streams = StreamOptions.of("WindowedAggregate", key, timestamp_by, sequence_by, [stream_schema])
+        self._schema = stream_schema
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None, PCollection[Any] | None]:
         """The windowed table, the dropped records and the late ones."""
@@ -112,10 +112,12 @@ class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, Ha
         made = stream.type._replace(value=Any, windowed=True, windows=grid_of(self._window_fn))
         windows, grace = windows_of(self._window_fn), self._grace
 
-        def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State]:
+        def aggregated(
+            inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn
+        ) -> Generator[ChangeBatch, None, WindowedAggregateState]:
             rows, behind = in_time(inputs["records"], turn.passed)
             writer.drop_rows("late", len(behind), lambda: records_of(behind, stream.type))
-            (changes, late), state = step(turn.state or State(), rows, windows, fold, grace, turn.until)
+            (changes, late), state = step(turn.state or WindowedAggregateState(), rows, windows, fold, grace, turn.until)
             writer.drop_rows("late", len(late), lambda: records_of(late, made, "group"))
             if len(changes):
                 yield changes

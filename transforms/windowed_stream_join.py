@@ -2,7 +2,7 @@
 corrected by KIP-633).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,23 +10,29 @@ from apache_beam.pvalue import PCollection
 from apache_beam.typehints.typehints import KV
 
 from beam_joins.fields import Fields
-from beam_joins.functions import vectorized
 from beam_joins.how import WindowedHow, keeps_unmatched
 from beam_joins.interval import Spans
-from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
+from beam_joins.joiner import Joiner, joiner_in_columns
 from beam_joins.keys.columns import joined_keys
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN
 from beam_joins.transforms.engine.input_checks import common_key_type, two_inputs
 from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.option_checks import choice
 from beam_joins.transforms.engine.output_types import HandledWindowedStreamOutputs, StreamInput, WindowedStreamOutputs
-from beam_joins.transforms.engine.outputs import WithOutputs
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.stream_join import SIDES, batches_joined, joined_streams, pairs_joined
+from beam_joins.transforms.engine.stream_join import (
+    SIDES,
+    batches_joined,
+    join_in_columns,
+    joined_streams,
+    joiner_of_pairs,
+    pairs_joined,
+    result_schema,
+)
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.transform_outputs import WithOutputs
 from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"
@@ -41,26 +47,30 @@ class WindowedStreamJoin(
     record match if ``left time - before <= right time <= left time + after``, bounds included; every matching
     pair gives one result ``(key, joiner(left value, right value))``, at the larger of both times.
 
-    * ``joiner(left value, right value)``, or ``with_key(fn)`` with ``fn(key, left value, right value)``; if
-      it returns ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of a stream may be
-      ``None``.
+    * ``joiner``: a function of the left and the right value, or ``with_key(fn)`` with ``fn(key, left value,
+      right value)``; if it returns ``None`` the result is ``(key, None)``, as in Kafka Streams: a value of a
+      stream may be ``None``. Of streams of Arrow batches also columns, ``{"ad": "left.ad", "url":
+      "right.url"}``.
     * ``how``: ``"inner"``; ``"left"`` also emits a left record without a match, ``joiner(left value, None)``,
       at its own time; ``"outer"`` does so for both sides. A record with a match has no unmatched result.
-    * ``before``, ``after``, ``grace``: seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
-    * ``sequence_by(key, value)``, or a field name of the values: the order of arrival, a whole number of 64
-      bits, comparable between both streams. Of several numbers, as in
+    * ``before``, ``after``: how far the right record's time may lie before and after the left record's:
+      seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
+    * ``grace``: how far behind the stream time of its key a record may be, in the same form.
+    * ``sequence_by``: a field of the values, or a function of key and value: the order of arrival, a whole
+      number of 64 bits, comparable between both streams. Of several numbers, as in
       :class:`~beam_joins.TableFromChangelog`, the first is the position: records of one position arrive
       together. By default records arrive in the order of event time, and none is late. The event time of a
       pair is its element's timestamp, cut to the millisecond, as Beam carries it between stages.
-    * ``key``, ``timestamp_by``: only for streams of Arrow batches, ``PCollection[pyarrow.Table]`` or
-      ``PCollection[pyarrow.RecordBatch]``: the column or columns of the key, and the column of the event time
-      (microseconds, or an Arrow timestamp with a time zone).
-    * ``schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, if their
+    * ``key``: only for streams of Arrow batches, ``PCollection[pyarrow.Table]`` or
+      ``PCollection[pyarrow.RecordBatch]``: the column of the key, or several.
+    * ``timestamp_by``: only for streams of Arrow batches: the column of the event time, microseconds or an
+      Arrow timestamp with a time zone.
+    * ``stream_schemas``: the ``pyarrow.Schema`` of the left and of the right stream of Arrow batches, if their
       readers do not know them.
+    * ``schema``: of Arrow batches with a joiner of one record, the ``pyarrow.Schema`` of its results.
 
-    The values of a stream of Arrow batches are its rows. The joiner may be of columns, as in
-    :class:`~beam_joins.ForeignKeyJoin`; the result is record batches with the columns ``key``, ``value`` and
-    ``timestamp``. A joiner of one record needs ``schema`` there, the ``pyarrow.Schema`` of its results.
+    The values of a stream of Arrow batches are its rows. The result is record batches with the columns
+    ``key``, ``value`` and ``timestamp``.
 
     The stream time of a key is the largest timestamp of its earlier records in the sequence, of both sides.
     (In Kafka Streams other keys of the task count too, so lateness depends on the partitions.) A record more
@@ -109,7 +119,7 @@ class WindowedStreamJoin(
         key: str | Sequence[str] | None = None,
         timestamp_by: str | None = None,
         sequence_by: Fields | OfRow | None = None,
-        schemas: tuple[pa.Schema, pa.Schema] | None = None,
+        stream_schemas: tuple[pa.Schema, pa.Schema] | None = None,
         schema: Schema | None = None,
     ) -> None:
         super().__init__()
@@ -117,9 +127,9 @@ class WindowedStreamJoin(
         self._joiner = joiner
         self._how: WindowedHow = choice("how", how, WindowedHow)
         self._spans = Spans(span_micros("before", before), span_micros("after", after), span_micros("grace", grace))
-        if schemas is not None and (not isinstance(schemas, tuple) or len(schemas) != 2):
-            raise ValueError(f"schemas={schemas!r}: give the pyarrow.Schema of the left and of the right stream")
-        self._schemas = schemas or (None, None)
+        if stream_schemas is not None and (not isinstance(stream_schemas, tuple) or len(stream_schemas) != 2):
+            raise ValueError(f"stream_schemas={stream_schemas!r}: give the pyarrow.Schema of the left and of the right stream")
+        self._schemas = stream_schemas or (None, None)
         self._streams = StreamOptions.of(_NAME, key, timestamp_by, sequence_by, self._schemas)
         self._schema = schema
 
@@ -130,17 +140,15 @@ class WindowedStreamJoin(
         left, right = (Stream(self._streams, stream, schema) for stream, schema in zip(streams, self._schemas, strict=True))
         types, handling, schema = (left.type, right.type), self.handling, None
         if left.in_columns:
-            join = self._join_in_columns(types)
+            values = types[0].value_column, types[1].value_column
+            join = join_in_columns(_NAME, self._joiner, handling.functions, self._schema, values, SIDES)
             results = batches_joined(join)
             key_type, element_type = None, pa.RecordBatch
-            if join.type is not None:
-                key = joined_keys(*(pa.nulls(0, of_stream.key_column) for of_stream in types)).type
-                schema = pa.schema({"key": key, "value": join.type, "timestamp": pa.int64()})
-        elif self._schema is not None:
-            raise ValueError(f"{_NAME} joins records here, and schema= is for streams in columns: leave it out")
+            schema = result_schema(joined_keys(*(pa.nulls(0, of_stream.key_column) for of_stream in types)).type, join)
         else:
+            joiner = joiner_of_pairs(_NAME, self._joiner, self._schema)
             key_type, element_type = common_key_type(_NAME, *types), KV[Any, Any]
-            results = pairs_joined(of_records(_NAME, self._joiner), handling.functions, types)
+            results = pairs_joined(joiner, handling.functions, types)
         routed = [
             stream.routed(side.capitalize(), side, handling, self.dropping, null_keys=keeps_alone, key_type=key_type)
             for side, stream, keeps_alone in zip(SIDES, (left, right), keeps_unmatched(self._how), strict=True)
@@ -156,15 +164,6 @@ class WindowedStreamJoin(
         handling.collect(*routed, replayed)
         joined = replayed[MAIN] if schema is None else as_arrow(replayed[MAIN], schema)
         return joined, self.all_dropped(*routed), replayed.get(DROPPED)
-
-    def _join_in_columns(self, types: tuple[TableType, TableType]) -> TypedJoin:
-        if self._schema is None and not isinstance(self._joiner, Mapping | vectorized):
-            raise ValueError(
-                f"{_NAME} of streams in columns gives record batches, and a joiner of one record does not say what columns they"
-                " have: give schema=, a pyarrow.Schema, or a joiner of columns"
-            )
-        values = types[0].value_column, types[1].value_column
-        return joiner_in_columns(self._joiner, self.handling.functions, self._schema, types=values)
 
 
 def _require_one_form(*in_columns: bool) -> None:

@@ -27,13 +27,13 @@ from beam_joins.transforms.engine.joins import (
     key_joined_table,
     referring_rows,
 )
-from beam_joins.transforms.engine.options import choice
+from beam_joins.transforms.engine.option_checks import choice
 from beam_joins.transforms.engine.output_types import Handled, Table, TwoTables
-from beam_joins.transforms.engine.outputs import HandlesExceptions
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.referring import keys_like, looked_up_windows
 from beam_joins.transforms.engine.table_rows import batch_rows
 from beam_joins.transforms.engine.table_type import CHECKED, WHOLE, TableType, as_table, table_type
+from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 from beam_joins.typed_rows import Schema
 from beam_joins.windowed import Grid, Window, Windowed
 

@@ -10,13 +10,13 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.copying import copied
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.options import function
+from beam_joins.transforms.engine.option_checks import function
 from beam_joins.transforms.engine.output_types import Handled, Stream, TableInput
-from beam_joins.transforms.engine.outputs import HandlesExceptions
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_windowed_table, table_type
 from beam_joins.transforms.engine.ticks import at_event_time
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 from beam_joins.windowed import Window
 
 Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]

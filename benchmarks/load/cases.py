@@ -27,7 +27,7 @@ GB: Final = 1_000_000_000
 _SPARK: Final = ("--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=1500m", "--beam_joins_broadcast_bytes=0")
 PIECE_PARTITIONS: Final = 32
 """Of a history in pieces; more would be dearer in every piece."""
-_NO_DELETES: Final = ("--orders-delete-column=", "--customers-delete-column=")
+_NO_DELETES: Final = ("--orders-apply-as-deletes=", "--customers-apply-as-deletes=")
 _ABOUT: Final = ("id", "seq", "ts", "deleted")
 
 Run = Callable[[Path, Path, Sequence[str], float], Watched]

@@ -10,9 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 from beam_joins.errors import InputError
 
-Extra = Literal["delta", "kafka", "postgres", "schema-registry", "yaml"]
+Extra = Literal["delta", "ducklake", "kafka", "postgres", "schema-registry", "yaml"]
 _NEEDS: Final[dict[Extra, str]] = {
-    "delta": "WriteDelta needs deltalake",
+    "delta": "Delta tables need deltalake",
+    "ducklake": "WriteDuckLake needs duckdb",
     "kafka": "Kafka needs confluent-kafka",
     "postgres": "PostgreSQL needs psycopg",
     "schema-registry": "schema_registry= needs the client of confluent-kafka",

@@ -20,11 +20,6 @@ class KafkaAddress(NamedTuple):
     shown: str
 
 
-def is_kafka(path: object) -> bool:
-    """Whether a path is the address of a Kafka topic."""
-    return isinstance(path, str) and path.startswith(_SCHEME)
-
-
 def kafka_address(address: str) -> KafkaAddress:
     """The parts of an address; what is not ``format`` or ``table`` is a setting of librdkafka.
 

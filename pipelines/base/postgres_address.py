@@ -19,11 +19,6 @@ class PostgresAddress(NamedTuple):
     shown: str
 
 
-def is_postgres(path: object) -> bool:
-    """Whether a path is the address of a PostgreSQL database."""
-    return isinstance(path, str) and path.startswith(_SCHEMES)
-
-
 def postgres_table(address: str) -> PostgresAddress:
     """The parts of the address of a table. Raises InputError for one that names none."""
     target = postgres_address(address)
@@ -43,7 +38,7 @@ def postgres_address(address: str) -> PostgresAddress:
     PostgresAddress(conninfo='postgres://me:secret@db/shop?sslmode=require', slot='s', publication='s', table='',
         shown='postgres://me@db/shop')
     """
-    if not is_postgres(address):
+    if not address.startswith(_SCHEMES):
         raise InputError("the address of a slot is of the form postgres://HOST/DATABASE?slot=NAME")
     try:
         parts = urlsplit(address)

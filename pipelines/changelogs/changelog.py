@@ -98,9 +98,7 @@ class Changelog:
     @property
     def bytes(self) -> int:
         """About the size of all records, before compression."""
-        return sum(
-            file.bytes * (_COMPRESSION if file.path.endswith(PACKED) else READERS[file.format].expansion) for file in self.files
-        )
+        return bytes_of(self.files)
 
     def parts(self) -> list[Part]:
         """The files in parts of about PART_BYTES; a compressed one cannot be cut."""
@@ -188,6 +186,11 @@ def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:
     """The files in parts of about PART_BYTES, numbered from ``first`` on; a compressed one cannot be cut."""
     cuts = [(file, cut) for file in files for cut in READERS[file.format].cuts(file, PART_BYTES)]
     return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts, first)]
+
+
+def bytes_of(files: Iterable[File]) -> int:
+    """About the size of the records of files, before compression."""
+    return sum(file.bytes * (_COMPRESSION if file.path.endswith(PACKED) else READERS[file.format].expansion) for file in files)
 
 
 def changelog_of_table(name: str, files: Sequence[File], columns: Columns, table: DatabaseTable) -> Changelog:

@@ -13,7 +13,7 @@ from beam_joins.pipelines.formats.layout import Layout
 
 LOOK_RECORDS: Final = 10_000
 """How many records are looked at to learn what columns there are."""
-_MAY_BE_EMPTY: Final = ("-sequence", "-delete-column")
+_MAY_BE_EMPTY: Final = ("-sequence-by", "-apply-as-deletes")
 """What options end in that may name no column."""
 _TIME: Final = re.compile(r".*timestamp|(?:null or )?date")
 _NUMBER: Final = re.compile(r"(?:null or )?(?:u?int|long|double|float|decimal)")
@@ -58,8 +58,8 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
 def absent_columns(missing: Collection[tuple[str, str]]) -> tuple[str, str]:
     """What to say of columns that are not there, each beside the option that names it, and what to do.
 
-    >>> absent_columns([("--op", "o"), ("--left-sequence", "lsn")])
-    ("no columns 'o' (--op) and 'lsn' (--left-sequence)", 'name others with these options, or give --left-sequence= if there is none')
+    >>> absent_columns([("--op", "o"), ("--sequence-by", "lsn")])
+    ("no columns 'o' (--op) and 'lsn' (--sequence-by)", 'name others with these options, or give --sequence-by= if there is none')
     """
     *others, last = [f"'{column}' ({option})" for option, column in missing]
     options = list(dict.fromkeys(option for option, _ in missing))

@@ -30,7 +30,7 @@ def require_one_unit(first: Changelog, second: Changelog) -> None:
     raise InputError(
         f"the times of {early.name} (median {_shown(near)}) and {late.name} ({_shown(far)}) are a factor of "
         f"{abs(far) // abs(near):,} apart:"
-        f" say with {suspect.columns.flag('timestamp-unit')} what '{suspect.columns.timestamp}' counts, which is read "
+        f" say with {suspect.columns.flag('timestamp_unit')} what '{suspect.columns.timestamp}' counts, which is read "
         f"as {suspect.columns.unit}"
     )
 
@@ -42,7 +42,7 @@ def remarks_on(changelog: Changelog) -> list[str]:
         return []
     return [
         f"the times of the first {len(times):,} {changelog.name} all lie in 1970: does '{changelog.columns.timestamp}' count"
-        f" {changelog.columns.unit}? ({changelog.columns.flag('timestamp-unit')})"
+        f" {changelog.columns.unit}? ({changelog.columns.flag('timestamp_unit')})"
     ]
 
 

@@ -1,1 +1,1 @@
-"""The commands: their options, pipelines, runs that go on, messages and the summary."""
+"""The commands: their options, pipelines, incremental runs, messages and the summary."""

@@ -48,11 +48,11 @@ def without_absent_defaults(
     for side, lacks, changelog in zip(sides, lacking, changelogs, strict=True):
         columns, said = changelog.columns, dict[str | None, str]()
         if "sequence" in lacks and without_sequence:
-            said[columns.sequence] = f"the time orders the rows ({side.flag('sequence')}=)"
+            said[columns.sequence] = f"the time orders the rows ({side.flag('sequence_by')}=)"
             columns = replace(columns, sequence=None)
-        is_plain = columns.sequence is None or side.dest("sequence") not in by_default
+        is_plain = columns.sequence is None or side.dest("sequence_by") not in by_default
         if "delete" in lacks and is_plain:
-            said[columns.delete] = f"no row is a delete ({side.flag('delete_column')}=)"
+            said[columns.delete] = f"no row is a delete ({side.flag('apply_as_deletes')}=)"
             columns = replace(columns, delete=None)
         if said:
             remarks.append(f"{changelog.name} have no column {' or '.join(map(repr, said))}: {' and '.join(said.values())}")
@@ -67,8 +67,8 @@ def _lacking(side: Side, by_default: Collection[str], changelog: Changelog) -> s
         return set()
     names = {name for of_file in said for name in of_file}
     words = {part.lower() for name in names for part in _IN_NAME.findall(name)}
-    defaults = {"sequence": (side.dest("sequence"), changelog.columns.sequence)}
-    defaults["delete"] = (side.dest("delete_column"), changelog.columns.delete)
+    defaults = {"sequence": (side.dest("sequence_by"), changelog.columns.sequence)}
+    defaults["delete"] = (side.dest("apply_as_deletes"), changelog.columns.delete)
     lacks = {
         what
         for what, (option, column) in defaults.items()

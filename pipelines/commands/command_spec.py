@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from beam_joins.how import How
 from beam_joins.pipelines.commands.select import Item
+from beam_joins.pipelines.formats.columns import flag_of
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.at_least import AtLeast
@@ -54,7 +55,7 @@ class Side(NamedTuple):
         >>> Side("orders", "orders").flag("timestamp_unit")
         '--orders-timestamp-unit'
         """
-        return f"--{self.dest(name).replace('_', '-')}"
+        return flag_of(self.option, name)
 
     def value_of(self, args: Namespace, name: str) -> Any:
         """The value of one of its options."""
@@ -69,7 +70,7 @@ class Side(NamedTuple):
 class Names:
     """A command: its inputs, one or two, its help, and how its messages and results call things.
 
-    ``add_options`` adds options of its own; those in ``fixed`` must be the same in all runs that go on.
+    ``add_options`` adds options of its own; those in ``fixed`` must be the same in all incremental runs.
     ``items`` says what a row of the result is made of, and ``keeps`` which rows of the first input are in its
     table (None: all). ``prepare`` sees to defaults before a run that stands alone.
     """

@@ -12,10 +12,10 @@ from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.commands.command_spec import TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
-from beam_joins.pipelines.commands.runner import setup_of
+from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.commands.runs_options import changes_as
 from beam_joins.pipelines.commands.single_run import job_alone
-from beam_joins.pipelines.results.outputs import Output
+from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE
 
 _LOOK_BYTES: Final = 1 << 20
@@ -31,7 +31,7 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     seen = f", of these the files that no run with {args.state_dir} has read" if args.state_dir else ""
     lines = [f"would read{seen}", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
     changes = "--changes" if args.state_dir else "--output"
-    as_ = {False: f", as {args.output_as}" if changes_as(args) != "changes" else "", True: ""}
+    as_ = {False: f", as {args.output_records}" if changes_as(args) != "changes" else "", True: ""}
     written = [f"  {output.name:<12} {output.path}, {output.records.format}{as_[output.records.of_finals]}" for output in outputs]
     if (merged := MergedResult.of(args)) is not None:
         written.append(f"  {TO:<12} {merged.looked_at(job)}")

@@ -22,8 +22,8 @@ from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LACKING, Names
-from beam_joins.pipelines.commands.pipeline import Shape, pipeline_of
-from beam_joins.pipelines.commands.runner import any_runner
+from beam_joins.pipelines.commands.pipeline import JobShape, pipeline_of
+from beam_joins.pipelines.commands.runner_setup import any_runner
 from beam_joins.pipelines.commands.select import Item, Share, shares_of
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import WatchedRun
@@ -31,7 +31,7 @@ from beam_joins.pipelines.formats.change_records import ChangeRecords, Made, Tab
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
 from beam_joins.pipelines.formats.registry import file_format, format_of
-from beam_joins.pipelines.results.outputs import Output, Staging
+from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, TableType
 
@@ -85,9 +85,11 @@ class Job:
             columns = changelog.columns
             of_record = (
                 *(("key", column) for column in columns.key),
-                ("timestamp", columns.timestamp),
-                *(("sequence", column) for column in (columns.sequence, *columns.within)),
-                ("delete-column", columns.delete),
+                ("timestamp_by", columns.timestamp),
+                *(("sequence_by", column) for column in (columns.sequence, *columns.within)),
+                ("apply_as_deletes", columns.delete),
+                ("apply_as_truncates", columns.truncate),
+                ("ignored", columns.ignore),
                 *(("schema", column) for column, _ in (changelog.declared if changelog.files else ())),
             )
             named = [(columns.flag(option), column) for option, column in of_record if column is not None]
@@ -108,7 +110,7 @@ class Job:
 
     def _check_pair(self, left: Changelog, right: Changelog) -> None:
         if (left.columns.sequence is None) != (right.columns.sequence is None):
-            flags = " and ".join(each.columns.flag("sequence") for each in (left, right))
+            flags = " and ".join(each.columns.flag("sequence_by") for each in (left, right))
             raise InputError(f"{flags} must both name a column or both be empty: positions are compared")
         require_one_unit(left, right)
         columns, keys = self.foreign_key or left.columns.key, right.columns.key
@@ -314,7 +316,7 @@ class Job:
         goes on where the last run ended.
         """
         forms = tuple(dict.fromkeys(output.records.form for output in outputs))
-        shape = Shape(self.changelogs, self.readings(forms), self.shares, self.how, self.keeps, self.on_bad_record, self.reports)
+        shape = JobShape(self.changelogs, self.readings(forms), self.shares, self.how, self.keeps, self.on_bad_record, self.reports)
         return pipeline_of(shape, outputs, options, staging, report_path, folder)
 
 

@@ -10,7 +10,7 @@ from beam_joins.pipelines.commands.command_spec import LACKING, TO
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.formats.change_records import merged_changes
 from beam_joins.pipelines.io.targets import MergedTable, Target
-from beam_joins.pipelines.results.outputs import Output
+from beam_joins.pipelines.results.output_files import Output
 from beam_joins.transforms.connect import TableType
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import os_sentence
-from beam_joins.pipelines.commands.program import nearest
+from beam_joins.pipelines.commands.program import Repeated, nearest
 
 _NOT_IN_FILES = {"options", "help"}
 
@@ -49,7 +49,7 @@ def _arguments(name: str, value: Any, action: argparse.Action | None) -> Iterato
         raise ValueError("has a value that is neither text nor a number, nor a list of these")
     if is_flag:
         yield from [f"--{name}"] * value
-    elif action:
+    elif action and not isinstance(action, Repeated):
         yield f"--{name}={','.join(map(str, values))}"
     else:
         yield from (f"--{name}={each}" for each in values)

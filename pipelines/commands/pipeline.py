@@ -23,7 +23,7 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable, table_of
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
-from beam_joins.pipelines.results.outputs import Output, Staging
+from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import WriteParts, WriteReport
 from beam_joins.sorting import valid
 from beam_joins.transforms.connect import (
@@ -35,7 +35,7 @@ from beam_joins.transforms.connect import (
 )
 
 
-class Shape(NamedTuple):
+class JobShape(NamedTuple):
     """One changelog or two, how each is read, and what their rows give to those of the result."""
 
     changelogs: Sequence[Changelog]
@@ -48,7 +48,7 @@ class Shape(NamedTuple):
 
 
 def pipeline_of(
-    shape: Shape,
+    shape: JobShape,
     outputs: Sequence[Output],
     options: PipelineOptions,
     staging: Staging,
@@ -81,7 +81,7 @@ def pipeline_of(
     return pipeline
 
 
-def _result(pipeline: beam.Pipeline, shape: Shape, report_path: str, *, goes_on: bool, of_finals: bool) -> tuple[Any, list[Any]]:
+def _result(pipeline: beam.Pipeline, shape: JobShape, report_path: str, *, goes_on: bool, of_finals: bool) -> tuple[Any, list[Any]]:
     """The table of the result, and what is counted on the way to it; ``of_finals``: nobody asks for the
     changes of joined rows.
     """

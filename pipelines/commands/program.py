@@ -5,6 +5,7 @@ the parser of its options.
 import argparse
 import os
 import sys
+import textwrap
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
@@ -24,11 +25,28 @@ _ALSO_CALLED: Final = {
 """Choices by the names that other tools give them."""
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Wraps paragraphs at the width of the terminal; text of several lines stays as it is."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" in text:
+            return super()._fill_text(text, width, indent)
+        return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
+class Repeated(argparse.Action):
+    """An option that may be given several times: the list of its values."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
+        """Add a value."""
+        setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or ()), values])
+
+
 class Parser(argparse.ArgumentParser):
     """Parses options, none of them abbreviated; says in one line what is wrong, with the nearest choice, and exits with code 2."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **options})
+        super().__init__(**{"formatter_class": _Help, "allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and exit."""

@@ -25,7 +25,7 @@ from beam_joins.transforms.connect import schema_text, text_schema
 _COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
 
 
-class Memory:
+class CommandMemory:
     """As it stands in the manifest of the state; what a run adds is :meth:`stored` there if the run succeeds."""
 
     def __init__(self, stored: Mapping[str, Any], names: Names) -> None:

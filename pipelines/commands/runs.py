@@ -2,6 +2,7 @@
 
 import os
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -16,19 +17,19 @@ from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute, is_local, real
 from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.changelog import DatabaseTable, find_files
+from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
-from beam_joins.pipelines.commands.options import columns_of, envelopes_of, layout_given, what_is_made
-from beam_joins.pipelines.commands.run_memory import Memory
+from beam_joins.pipelines.commands.reader_options import columns_of, envelopes_of, schema_overrides
+from beam_joins.pipelines.commands.run_memory import CommandMemory
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, fixed_options, of_run, require_same
-from beam_joins.pipelines.commands.slot_inputs import SlotInputs, is_idle
+from beam_joins.pipelines.commands.spooled_inputs import spooled
 from beam_joins.pipelines.commands.summary import Summary
-from beam_joins.pipelines.commands.topic_inputs import rounds_in_run
 from beam_joins.pipelines.commands.watched_run import WatchedRun
 from beam_joins.pipelines.commands.write_json import STDOUT
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.pipelines.results.outputs import Output, Staging, absent_folders, check_output
+from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, StateRefused
@@ -57,12 +58,11 @@ class Runs:
     def __init__(self, names: Names, args: Namespace) -> None:
         self._names, self._args = names, args
         self._paths = {side.name: side.path(args) for side in names.sides}
-        self._slot = SlotInputs.of(names, args)
         self._tables: Mapping[str, DatabaseTable] = {}
-        """The tables of a slot, as the last run has seen them."""
+        """The tables that a database describes, as the last run has seen them."""
         self._remembered = f"{names.command} command"
         self._columns = {side: columns_of(side, args) for side in names.sides}
-        self._layouts = {side: layout_given(side, args) for side in names.sides}
+        self._layouts = {side: schema_overrides(side, args) for side in names.sides}
         self._places = {LATEST: args.latest} if args.latest else {}
         if args.changes:
             self._places = {CHANGES: changes_pattern(args.changes), **self._places}
@@ -79,12 +79,10 @@ class Runs:
             check_output(f"--{name}", of_run(place, 1))
 
     def arrived(self) -> Arrived:
-        """The existing files of each input; slots and topics are read in the run."""
+        """The existing files of each input; those at addresses are read in the run."""
         args = self._args
-        if self._slot is not None:
-            return {side.name: () for side in self._names.sides}
         return {
-            side.name: () if side.name in args.topics else find_files(side.name, side.path(args), envelopes_of(side, args))
+            side.name: () if side.name in args.inputs else find_files(side.name, side.path(args), envelopes_of(side, args))
             for side in self._names.sides
         }
 
@@ -98,12 +96,11 @@ class Runs:
         with StateFolder(self._args.state_dir) as folder:
             memory = self._memory(folder)
             new, remarks = self._new(folder, {side: seen.unseen(arrived[side]) for side, seen in memory.seen.items()})
-            if self._slot is not None and not remarks:  # nothing to do
-                return None
             if folder.is_new and (missing := [side for side, files in new.items() if not files]):
                 if self._args.follow:
                     return None
-                what = "are no records in" if missing[0] in self._args.topics else "is no file"
+                inputs = self._args.inputs.get(missing[0])
+                what = "is no file" if inputs is None else f"are no {inputs.elements} in"
                 raise InputError(f"{missing[0]}: there {what} {self._paths[missing[0]]}")
             if not any(new.values()) and not remarks:
                 return None
@@ -114,7 +111,7 @@ class Runs:
                 outputs += (self._merged.output(job),)
                 self._merged.prepare(job, first=folder.is_new)
             memory.learn(job, in_columns=any(output.records.form == "columns" for output in outputs))
-            in_folders = {side: files for side, files in new.items() if self._slot is None and side not in self._args.topics}
+            in_folders = {side: files for side, files in new.items() if side not in self._args.inputs}
             for side, files in in_folders.items():
                 memory.seen[side].add(files)
             with Staging(outputs) as staging:
@@ -144,42 +141,30 @@ class Runs:
             return Ended(folder.run, self._came(new), report, lambda seconds: job.summary(report, paths, seconds, remarks), waits)
 
     def _new(self, folder: StateFolder, unseen: Mapping[str, Sequence[File]]) -> tuple[Mapping[str, Sequence[File]], list[str]]:
-        """The new files of each side, and what the summary says of a slot or topics that had something."""
-        if self._slot is not None:
-            read_of_slot = self._slot.read(folder)
-            new, self._tables = self._slot.files(read_of_slot), self._slot.in_database(read_of_slot)
-            return new, [] if is_idle(read_of_slot) else [self._slot.remark(read_of_slot)]
-        rounds = rounds_in_run(self._args.topics, folder)
-        files, remarks = dict(unseen), list[str]()
-        for side in self._names.sides:
-            if (read := rounds.get(side.name)) is not None:
-                topic = self._args.topics[side.name].topic
-                spooled = find_files(side.name, read.pattern, envelopes_of(side, self._args)) if read.records else ()
-                files[side.name] = [replace(file, shown=f"topic {topic}") for file in spooled]
-                remarks += [f"topic {topic}: {counted(read.records, 'record')}"] * bool(spooled)
-        return files, list(dict.fromkeys(remarks))
+        """The new files of each side, and what the summary says of inputs at addresses."""
+        read = spooled(self._names, self._args, folder)
+        self._tables = read.tables
+        return {**unseen, **read.files}, list(read.remarks)
 
     def _came(self, new: Arrived, file: str = "file") -> str:
-        """What a run has read, counted: tables of a slot, topics, files."""
-        args, sides = self._args, [side for side in self._names.sides if new[side.name]]
-        if self._slot is not None:
-            return counted(len({side.value_of(args, "table") for side in sides}), "table")
-        topics = {args.topics[side.name].topic for side in sides if side.name in args.topics}
-        files = [each for side in sides if side.name not in args.topics for each in new[side.name]]
-        kinds = ((len(topics), "topic"), (len(files), file))
-        return ", ".join(counted(*each) for each in kinds if each[0] or (each[1] == file and not topics))
+        """What a run has read, counted: tables of a database, topics, files."""
+        inputs = self._args.inputs
+        sources = {(inputs[side].noun, inputs[side].sources[side]) for side, files in new.items() if files and side in inputs}
+        files = [each for side, of_side in new.items() if side not in inputs for each in of_side]
+        kinds = [*Counter(noun for noun, _ in sources).items(), *([(file, len(files))] if files or not sources else [])]
+        return ", ".join(counted(count, noun) for noun, count in kinds)
 
-    def _memory(self, folder: StateFolder) -> Memory:
+    def _memory(self, folder: StateFolder) -> CommandMemory:
         options = fixed_options(self._args, self._names)
         if folder.is_new:
-            return Memory({"options": options}, self._names)
+            return CommandMemory({"options": options}, self._names)
         if self._remembered not in folder.inputs:
             raise InputError(f"--state-dir: {self._args.state_dir} is of another program: name another folder")
-        memory = Memory(folder.inputs[self._remembered], self._names)
+        memory = CommandMemory(folder.inputs[self._remembered], self._names)
         require_same(options, memory.options, self._args.state_dir)
         return memory
 
-    def _job(self, memory: Memory, new: Arrived) -> Job:
+    def _job(self, memory: CommandMemory, new: Arrived) -> Job:
         changelogs = tuple(
             memory.changelog(side, new[side.name], columns, self._layouts[side], self._tables.get(side.name))
             for side, columns in self._columns.items()

@@ -1,4 +1,4 @@
-"""The options for results, and for runs that go on where the one before ended."""
+"""The options for results, and for incremental runs, each of which continues from the last one."""
 
 import argparse
 import os
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.reader_options import READER_OPTIONS
 from beam_joins.pipelines.io.targets import FORMS
 
 if TYPE_CHECKING:
@@ -14,100 +15,84 @@ if TYPE_CHECKING:
 
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
-_COLUMNS: Final = (
-    "format",
-    "table",
-    "key",
-    "schema",
-    "delimiter",
-    "encoding",
-    "sequence",
-    "timestamp",
-    "timestamp_unit",
-    "delete_column",
-    "deletes",
-    "upserts",
-    "ignored",
-)
 
 
 def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
     """Add them to the command line."""
     out = parser.add_argument_group(
         "results",
-        "The suffix says the format, as for inputs. Existing files are replaced when "
-        "the run has succeeded. -: JSON lines on the standard output, once the run has succeeded; the summary is "
-        "then on the standard error.",
+        "The suffix gives the format, as for inputs. Existing files are replaced when "
+        "the run has succeeded. -: JSON lines on the standard output when the run has succeeded, with the summary on the "
+        "standard error.",
     )
     out.add_argument(
         "--output",
         metavar="PATH",
-        help=f"changelog of the result, in the order of positions: key, op, old, new, timestamp, position{names.without_results[0]}",
+        help=f"the changelog of the result, in the order of positions{names.without_results[0]}",
     )
     out.add_argument(
-        "--output-as",
+        "--output-records",
         choices=("changes", "upserts", "pairs"),
-        help="the records of --output and --changes: changes; upserts, the row after each change with timestamp, position and "
-        "deleted; pairs, the row before and after it in Debezium's form (default: changes)",
+        help="the records of --output and --changes: changes, with key, op, old, new, timestamp and position; upserts, the row after "
+        "each change with timestamp, position and deleted; pairs, the rows before and after it in Debezium's form (default: changes)",
     )
     out.add_argument("--latest", metavar="PATH", help=f"the final rows of the result{names.without_results[1]}")
     out.add_argument(
         "--to",
         metavar="ADDRESS",
-        help=f"a table elsewhere, {FORMS}, that is brought up to date in one transaction; made where it is not there. A run that "
-        "stands alone replaces all rows of it, as does the first one with --state-dir",
+        help=f"a table in another system, {FORMS}, updated in one transaction and created if it is missing. Without --state-dir, and "
+        "in the first run with it, all rows of the table are replaced",
     )
     out.add_argument(
         "--parts",
         action="store_true",
-        help="leave each result in the parts in which it was written, PATH-00000-of-00016, instead of joining them",
+        help="keep the parts of each result, PATH-00000-of-00016, instead of joining them into one file",
     )
     out.add_argument(
         "--json",
         metavar="FILE",
-        help="the summary of the run, for programs, as a JSON object; with --follow a line for each run; -: on the "
-        "standard output, in place of the text",
+        help="write the summary of the run as a JSON object; with --follow a line for each run; -: to the standard output, in place "
+        "of the text",
     )
     out.add_argument(
         "--dry-run",
         action="store_true",
-        help="say what would be read and written, and write nothing; of a file at most the first megabyte is read",
+        help="show what a run would read and write, and write nothing; reads at most the first megabyte of a file",
     )
     out.add_argument(
         "--report",
         metavar="PATH",
-        help="a page about the run, PATH.html: what took the time, changes over time, the rows that cause most work, "
-        "samples of what was dropped or late; counted in the workers",
+        help="write a page about the run, PATH.html: the slowest stages, changes over time, the rows that cause most work, samples "
+        "of dropped and late records; counted in the workers",
     )
     paths = " and ".join(f"--{side.path_option}" for side in names.sides)
     group = parser.add_argument_group(
-        "runs that go on",
-        f"With --state-dir a run reads the files that no run has read, and goes on where the one before ended. {paths} "
+        "incremental runs",
+        f"With --state-dir a run reads the files that no earlier run has read, and continues from the tables of the last run. {paths} "
         "may be folders.",
     )
     group.add_argument(
-        "--state-dir", metavar="DIR", help="what is remembered from run to run; made by the first one (default: nothing is remembered)"
+        "--state-dir", metavar="DIR", help="the state between runs, a folder that the first run creates (default: no state)"
     )
     group.add_argument(
         "--changes",
         metavar="PLACE",
-        help="the changes of each run in a file of its own, in the order of their positions: a folder, for "
-        "changes-000001.jsonl and so on, or a name "
-        "with a * for the number of the run",
+        help="the changes of each run in a separate file, in the order of positions: a folder, for changes-000001.jsonl and so on, or "
+        "a name with a * for the number of the run",
     )
-    group.add_argument("--follow", action="store_true", help="run again and again, until SIGINT or SIGTERM")
+    group.add_argument("--follow", action="store_true", help="repeat the run until SIGINT or SIGTERM")
     group.add_argument(
         "--every",
         type=_seconds,
         default="10s",
         metavar="TIME",
-        help="with --follow, how long after the beginning of a round the next one begins: 500ms, 10s, 5m (default: %(default)s)",
+        help="with --follow, the time from the start of one run to the start of the next: 500ms, 10s, 5m (default: %(default)s)",
     )
     group.add_argument(
         "--whole-files",
         action="store_true",
-        help="with --follow, files are whole as soon as they have their names: take them at once, not when they have "
-        "stayed the same for a round",
+        help="with --follow, read a new file at once, as it is complete under its name; by default a file is read when it has not "
+        "changed for a round",
     )
 
 
@@ -119,12 +104,12 @@ def check_runs_options(args: argparse.Namespace, names: Names) -> None:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")
     if args.report:
         _check_report(args.report, args.follow)
-    if args.output_as and not args.output and not args.changes:
-        raise InputError("--output-as says how --output or --changes is written: give one of them too")
+    if args.output_records and not args.output and not args.changes:
+        raise InputError("--output-records says how --output or --changes is written: give one of them too")
     if not args.state_dir:
         for value, option in ((args.changes, "--changes"), (args.follow, "--follow")):
             if value:
-                raise InputError(f"{option} is for runs that go on: give --state-dir too")
+                raise InputError(f"{option} is for incremental runs: give --state-dir too")
         return
     if os.path.lexists(args.state_dir) and not os.path.isdir(args.state_dir):
         raise InputError(f"--state-dir: {args.state_dir} is no folder: name one, which the first run makes")
@@ -180,7 +165,7 @@ def changes_pattern(place: str) -> str:
 
 def changes_as(args: argparse.Namespace) -> "As":
     """How the changes of the result are written."""
-    as_: As = args.output_as or "changes"
+    as_: As = args.output_records or "changes"
     return as_
 
 
@@ -197,13 +182,13 @@ def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
     """The options that must be the same in all runs, those that are given or have a default."""
     values = {
         f"--{name.replace('_', '-')}": vars(args)[name]
-        for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in _COLUMNS))
+        for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in READER_OPTIONS))
     }
     from beam_joins.pipelines.formats.registry import format_of  # noqa: PLC0415  # with Arrow and Beam
 
     places = {"--changes": changes_pattern(args.changes) if args.changes else None, "--latest": args.latest}
     formats = {option: format_of(option, place).name for option, place in places.items() if place}
-    values |= {"--to": args.to, "--output-as": changes_as(args) if args.changes else None}
+    values |= {"--to": args.to, "--output-records": changes_as(args) if args.changes else None}
     return {option: str(value) for option, value in values.items() if value is not None} | formats
 
 

@@ -4,17 +4,19 @@ before anything runs.
 
 from argparse import Namespace
 from collections.abc import Iterable
+from dataclasses import replace
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import real
-from beam_joins.pipelines.changelogs.changelog import Changelog, changelog_of_table, find_changelog
+from beam_joins.pipelines.changelogs.changelog import Changelog, changelog_of_table, find_changelog, look_into
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
+from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
 from beam_joins.pipelines.commands.job import Job
-from beam_joins.pipelines.commands.options import columns_of, envelopes_of, layout_given, what_is_made
+from beam_joins.pipelines.commands.reader_options import columns_of, envelopes_of, schema_overrides
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern
 from beam_joins.pipelines.formats.change_records import Made
-from beam_joins.pipelines.results.outputs import Output, absent_folders, check_output, refuse_inputs
+from beam_joins.pipelines.results.output_files import Output, absent_folders, check_output, refuse_inputs
 
 
 def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool = True) -> tuple[Job, tuple[Output, ...]]:
@@ -51,12 +53,13 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
 
 
 def _changelog(side: Side, args: Namespace, look_bytes: int) -> Changelog:
-    """The changelog of a side: a table of a slot, or files."""
+    """The changelog of a side: spooled changes, or files."""
     columns, folders = columns_of(side, args), bool(args.state_dir)
-    if args.slot_tables is not None:
-        files, tables = args.slot_tables
-        return changelog_of_table(side.name, files[side.name], columns, tables[side.name])
-    layout, envelopes = layout_given(side, args), envelopes_of(side, args)
+    layout, envelopes = schema_overrides(side, args), envelopes_of(side, args)
+    if (table := args.spooled.tables.get(side.name)) is not None:
+        return changelog_of_table(side.name, args.spooled.files[side.name], columns, table)
+    if (files := args.spooled.files.get(side.name)) is not None:
+        return look_into(side.name, tuple(replace(file, look_bytes=look_bytes) for file in files), columns, layout)
     return find_changelog(side.name, side.path(args), columns, layout, envelopes, look_bytes, folders=folders)
 
 

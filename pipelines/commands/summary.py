@@ -44,7 +44,7 @@ _NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING, *LATE})
 JOIN: Final = "join"
 
 
-class Stage(NamedTuple):
+class StageFigures(NamedTuple):
     """A stage of a run: its name in words, the step of the pipeline, rows in and out, and the seconds that all
     workers together spent in it. ``bytes_in``: of the files that hold the rows, where that is counted.
     """
@@ -198,16 +198,16 @@ class Summary:
 
     def reason(self, tally: Tally) -> str:
         """Why records were dropped or late, in words."""
-        flag = next((side.flag("sequence") for side in self.names.sides if side.name == tally.place), "")
+        flag = next((side.flag("sequence_by") for side in self.names.sides if side.name == tally.place), "")
         reason = {**REASONS, **LATE}.get(tally.what, tally.what)
         return f"{reason.format(flag=flag, unreferring=self.names.unreferring)} ({tally.what})"
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[StageFigures]:
         """The stages that workers were timed in, in the order of the data."""
         if self.watched is None:
             return []
         read = [
-            Stage(f"read {side}", f"Read {side}", each.rows, each.rows, each.seconds, each.rows / each.whole_rows * each.bytes)
+            StageFigures(f"read {side}", f"Read {side}", each.rows, each.rows, each.seconds, each.rows / each.whole_rows * each.bytes)
             for side, each in zip(self.sides, self.watched.read, strict=True)
             if each.whole_rows
         ]
@@ -217,9 +217,9 @@ class Summary:
         written = {output: sum(part.seconds for part in self._parts if part.output == output) for output in self.files}
         return [
             *read,
-            *(Stage(label, step, each.rows_in, each.rows_out, each.seconds) for label, step, each in timed),
+            *(StageFigures(label, step, each.rows_in, each.rows_out, each.seconds) for label, step, each in timed),
             *(
-                Stage(f"write {output}", f"Write {output}", self.written(output), self.written(output), seconds)
+                StageFigures(f"write {output}", f"Write {output}", self.written(output), self.written(output), seconds)
                 for output, seconds in written.items()
             ),
         ]

@@ -19,7 +19,7 @@ from fastavro.write import Writer
 
 from beam_joins.arrow_types import is_uuid, uuid_texts, without_uuids
 from beam_joins.errors import InputError
-from beam_joins.exact_values import Place, exact_column
+from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.pipelines.formats.avro_blocks import avro_reason, lacks_codec, records_of_blocks
 from beam_joins.pipelines.formats.columnar import no_instants
 from beam_joins.pipelines.formats.columns import Unit, micros_of, whole_number
@@ -260,7 +260,7 @@ def _column(records: list[dict[str, Any]], column: str, kind: pa.DataType, rows:
     values = values if without_uuids(kind) != kind else list(map(_uuids_as_text, values))
     stored = at_any_depth(pa.nulls(0, kind), _with_numbers).type
     try:
-        made = exact_column(values, stored, Place("a record", column))
+        made = exact_column(values, stored, ValuePlace("a record", column))
         return made if stored == kind else made.cast(kind)
     except ValueError:
         texts = [rows.text({column: value}) if column in record else b"{}" for record, value in zip(records, values, strict=True)]

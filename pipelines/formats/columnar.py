@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from beam_joins.arrow_types import plain_type, python_list, without_uuids
 from beam_joins.exact_casts import as_plain, exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
@@ -73,7 +73,7 @@ def _structs(values: Mapping[str, pa.Array], typed: pa.Schema, start: int, stop:
     made = []
     for field in typed:
         column = values[field.name].slice(start, stop - start) if field.name in values else pa.nulls(stop - start)
-        made.append(exact_cast(column, field.type, Place("a row", field.name)))
+        made.append(exact_cast(column, field.type, ValuePlace("a row", field.name)))
     return structs_of(made, typed, stop - start)
 
 
@@ -108,7 +108,7 @@ def readable(batch: pa.RecordBatch, typed: pa.Schema | None = None) -> pa.Record
     """The batch in plain types, UUIDs as text, but in columns that are to be of UUIDs."""
     kept = {field.name for field in typed or () if without_uuids(field.type) != field.type}
     columns = [
-        exact_cast(as_plain(column), plain if name in kept else without_uuids(plain), Place("a column"))
+        exact_cast(as_plain(column), plain if name in kept else without_uuids(plain), ValuePlace("a column"))
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
         for plain in [plain_type(column.type)]
     ]

@@ -32,15 +32,6 @@ _DIGITS: Final = 76
 """The most digits of a decimal of Arrow."""
 WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 """The text of a whole number."""
-_IN_PYTHON: Final = {
-    "timestamp": "timestamp_by=",
-    "timestamp-unit": "timestamp_unit=",
-    "sequence": "sequence_by=",
-    **dict.fromkeys(("delete-column", "deletes"), "apply_as_deletes="),
-    "upserts": "apply_as_upserts=",
-    "truncates": "apply_as_truncates=",
-}
-"""What options are called in Python where not as on the command line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +57,7 @@ class Columns:
     >>> columns.fault({"id": 1, "at": "yesterday", "lsn": 1, "op": "c"})
     "column 'at' is not a time: 'yesterday'"
     >>> columns.fault({"id": 1, "at": 5, "lsn": 1, "op": None})
-    "column 'op' is null: add null to --orders-upserts, --orders-deletes or --orders-ignored to say what that means"
+    "column 'op' is null: add null to --orders-apply-as-upserts, --orders-apply-as-deletes or --orders-ignored to say what that means"
     """
 
     key: tuple[str, ...]
@@ -90,14 +81,8 @@ class Columns:
     enveloped: bool = False
 
     def flag(self, name: str) -> str:
-        """The option that says something of these columns.
-
-        >>> Columns(key=("id",), timestamp="at", side="orders").flag("key"), Columns(key=("id",), timestamp="at").flag("key")
-        ('--orders-key', '--key')
-        """
-        if self.side is None:
-            return _IN_PYTHON.get(name, f"{name}=")
-        return f"--{self.side}-{name}" if self.side else f"--{name}"
+        """An option of these columns as it is written: :func:`flag_of` their side."""
+        return flag_of(self.side, name)
 
     @property
     def truncating(self) -> str | None:
@@ -202,9 +187,10 @@ class Columns:
         if operation in self.ignored or deletes_by(operation, self.deletes, self.upserts) is not None:
             return None
         seen = "null" if row.get(self.delete) is None else shown(row[self.delete])
-        options = f"{self.flag('upserts')}, {self.flag('deletes')} or {self.flag('ignored')}"
+        options = f"{self.flag('apply_as_upserts')}, {self.flag('apply_as_deletes')} or {self.flag('ignored')}"
         if operation[:1].isdigit() and NULL in self.upserts:
-            options = f"{options}, or give {self.flag('deletes')}={NOT_NULL} if any value marks a deleted row,"
+            of_any = f"{{{self.delete!r}: [{NOT_NULL!r}]}}" if self.side is None else f"={self.delete}={NOT_NULL}"
+            options = f"{options}, or give {self.flag('apply_as_deletes')}{of_any} if any value marks a deleted row,"
         return f"column '{self.delete}' is {seen}: add {operation} to {options} to say what that means"
 
     def _order_fault(self, row: Row) -> str | None:
@@ -215,7 +201,7 @@ class Columns:
         if not _LEAST <= time <= _MOST:
             return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {shown(row[self.timestamp])}"
         if self.sequence is None and self._has_nanoseconds(row):
-            remedy = f"name a column with whole numbers of nanoseconds with {self.flag('sequence')}"
+            remedy = f"name a column with whole numbers of nanoseconds with {self.flag('sequence_by')}"
             return f"column '{self.timestamp}' has nanoseconds, which microseconds do not order: {remedy}"
         for column in (self.sequence, *self.within):
             try:
@@ -227,6 +213,19 @@ class Columns:
             if number is not None and not _LEAST <= number <= _MOST:
                 return f"column '{column}' does not fit in 64 bits: {number}"
         return None
+
+
+def flag_of(side: str | None, option: str) -> str:
+    """A reader's option as it is written in Python, where ``side`` is None, or on the command line. Commands take types of
+    columns alone, which Python's ``schema`` also has.
+
+    >>> flag_of(None, "sequence_by"), flag_of("orders", "sequence_by"), flag_of("", "schema")
+    ('sequence_by=', '--orders-sequence-by', '--schema-overrides')
+    """
+    if side is None:
+        return f"{option}="
+    option = "schema_overrides" if option == "schema" else option
+    return f"--{side}{'-' if side else ''}{option.replace('_', '-')}"
 
 
 class Envelopes(NamedTuple):

@@ -1,11 +1,12 @@
 """The files of a changelog and the parts in which they are read in parallel."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from apache_beam.coders import registry
+from pyarrow.fs import PyFileSystem
 
 from beam_joins.coders.values import ValueCoder
 from beam_joins.pipelines.formats.columns import Unit
@@ -17,6 +18,20 @@ from beam_joins.pipelines.formats.registry import Format
 Line: TypeAlias = bytes
 PLACES: Final = 1 << 40
 """A place is the number of its part times this, and the place in the part."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A store that the package ``deltalake`` reads: the files below ``root``, with ``options`` that may be secret."""
+
+    root: str
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def open(self, path: str) -> Any:
+        """A file below the root, for reading."""
+        from deltalake.fs import DeltaStorageHandler  # noqa: PLC0415  # an extra
+
+        return PyFileSystem(DeltaStorageHandler(self.root, dict(self.options))).open_input_file(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +46,8 @@ class File:
     of one ``table`` are read, by its full name, the last part of it or a pattern (empty: all rows), ``key`` are
     the columns of its primary key, ``columns`` those that its rows are known to have, and ``placeholders``
     stand for values that did not change. Whoever looks at its records reads ``look_bytes`` at most (0: no
-    limit). Of a log that is cut into files the bytes from ``start`` to ``stop`` (``None``: the end) are read,
+    limit). All records of the file have the ``constants``, columns by their names; a file of a ``storage`` is at
+    ``path`` there. Of a log that is cut into files the bytes from ``start`` to ``stop`` (``None``: the end) are read,
     as if the line ``begin`` stood before them and ``end`` behind them.
     """
 
@@ -50,6 +66,8 @@ class File:
     key: tuple[str, ...] = ()
     columns: pa.Schema | None = None
     placeholders: tuple[str, ...] = ()
+    constants: tuple[tuple[str, Any], ...] = ()
+    storage: Storage | None = None
     written: int = 0
     look_bytes: int = 0
     start: int = 0

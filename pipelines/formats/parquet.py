@@ -30,7 +30,7 @@ from beam_joins.pipelines.formats.columnar import (
 )
 from beam_joins.pipelines.formats.columns import Columns, Unit
 from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
-from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Storage, Whole
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -44,7 +44,7 @@ class ParquetReader(FormatReader):
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By row groups."""
-        with opened(file.path) as parquet:
+        with opened(file.path, file.storage) as parquet:
             return [(group, group + 1) for group in range(parquet.num_row_groups)]
 
     def unit(self, file: File, column: str) -> Unit | None:
@@ -87,11 +87,17 @@ class ParquetReader(FormatReader):
 
 
 @contextmanager
-def opened(path: str, **options: Any) -> Iterator[pq.ParquetFile]:
+def opened(path: str, storage: Storage | None = None, **options: Any) -> Iterator[pq.ParquetFile]:
     """The file, read with these options of pyarrow; raises ValueError, a sentence without the path, for one that is not of Parquet,
     or has two columns of one name.
     """
-    file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    file: Any
+    if storage is not None:
+        file = storage.open(path)
+    elif is_local(path):
+        file = pa.OSFile(path)
+    else:
+        file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     with file:
         try:
             parquet = pq.ParquetFile(file, page_checksum_verification=True, **options)
@@ -127,7 +133,13 @@ def parquet_schema(path: str) -> pa.Schema:
         return readable_schema(parquet.schema_arrow)
 
 
-def require_held(path: str, parquet: pq.ParquetFile, groups: list[int], columns: Collection[str] | None = None) -> None:
+def require_held(
+    path: str,
+    parquet: pq.ParquetFile,
+    groups: list[int],
+    columns: Collection[str] | None = None,
+    storage: Storage | None = None,
+) -> None:
     """Raises ValueError, a sentence without the path, for a time of 96 bits that nanoseconds in 64 bits do not
     hold, which would be read as another one.
     """
@@ -137,7 +149,7 @@ def require_held(path: str, parquet: pq.ParquetFile, groups: list[int], columns:
     if not names:
         return
     nanos = parquet.read_row_groups(groups, columns=names)
-    with opened(path, coerce_int96_timestamp_unit="us") as other:
+    with opened(path, storage, coerce_int96_timestamp_unit="us") as other:
         micros = other.read_row_groups(groups, columns=names)
     for name, column in zip(micros.column_names, micros.columns, strict=True):
         is_read = columns is None or name in columns

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from beam_joins.pipelines.io.read_change_events import ReadChangeEvents
     from beam_joins.pipelines.io.read_changelog import ReadChangelog
+    from beam_joins.pipelines.io.read_delta import ReadDelta
     from beam_joins.pipelines.io.read_growing_changelog import ReadGrowingChangelog
     from beam_joins.pipelines.io.read_growing_files import ReadGrowingFiles
     from beam_joins.pipelines.io.read_kafka import ReadKafka
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
     from beam_joins.pipelines.io.read_postgres import ReadPostgres
     from beam_joins.pipelines.io.write_changelog import WriteChangelog
     from beam_joins.pipelines.io.write_delta import WriteDelta
+    from beam_joins.pipelines.io.write_duck_lake import WriteDuckLake
     from beam_joins.pipelines.io.write_parquet import WriteParquet
     from beam_joins.pipelines.io.write_postgres import WritePostgres
 
 __all__ = [
     "ReadChangeEvents",
     "ReadChangelog",
+    "ReadDelta",
     "ReadGrowingChangelog",
     "ReadGrowingFiles",
     "ReadKafka",
@@ -36,6 +39,7 @@ __all__ = [
     "ReadPostgres",
     "WriteChangelog",
     "WriteDelta",
+    "WriteDuckLake",
     "WriteParquet",
     "WritePostgres",
 ]

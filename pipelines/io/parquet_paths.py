@@ -27,34 +27,34 @@ class ReadsParquet:
 
 
 class WritesParquet:
-    """A transform that writes, and replaces, the files ``{prefix}-00000-of-00004.parquet``."""
+    """A transform that writes, and replaces, the files ``{path}-00000-of-00004.parquet``."""
 
-    prefix: str
+    path: str
 
 
 def require_apart(pipeline: beam.Pipeline) -> None:
     """Checks that the transforms applied so far read and write different Parquet files.
 
     Raises:
-        InputError: two write to one prefix, or one would replace or remove a file that another reads.
-        OutputError: the directory of a prefix cannot be listed.
+        InputError: two write to one path, or one would replace or remove a file that another reads.
+        OutputError: the directory of a path cannot be listed.
     """
     transforms = list(_applied(pipeline.transforms_stack[0]))
-    prefixes = [transform.prefix for transform in transforms if isinstance(transform, WritesParquet)]
+    written = [transform.path for transform in transforms if isinstance(transform, WritesParquet)]
     seen: set[str] = set()
-    for prefix in prefixes:
-        if real(absolute(prefix)) in seen:
-            raise InputError(f"WriteParquet writes to {prefix} twice in this pipeline: give each result a prefix of its own")
-        seen.add(real(absolute(prefix)))
-    read = {real(path): path for transform in transforms if isinstance(transform, ReadsParquet) for path in transform.paths}
-    for prefix in prefixes if read else ():
-        with writing(prefix):
-            replaced = sorted(set(map(real, parts_of(prefix, SUFFIX))) & read.keys())
+    for path in written:
+        if real(absolute(path)) in seen:
+            raise InputError(f"WriteParquet writes to {path} twice in this pipeline: give each result its own path")
+        seen.add(real(absolute(path)))
+    read = {real(each): each for transform in transforms if isinstance(transform, ReadsParquet) for each in transform.paths}
+    for path in written if read else ():
+        with writing(path):
+            replaced = sorted(set(map(real, parts_of(path, SUFFIX))) & read.keys())
         if replaced:
             raise InputError(
-                f"{read[replaced[0]]} is read in this pipeline, and WriteParquet to {prefix} would replace it as a part "
+                f"{read[replaced[0]]} is read in this pipeline, and WriteParquet to {path} would replace it as a part "
                 "of an earlier result:"
-                " give the result another prefix"
+                " give the result another path"
             )
 
 

@@ -24,20 +24,22 @@ class ReadChangeEvents(ReadTable):
     table).
 
     * ``path``: a path or a glob, on any filesystem that Beam knows. Files of JSON lines may be compressed.
-    * ``format``: ``"debezium"`` (with a schema or without, or unwrapped; in JSON, Avro, Parquet or Arrow), ``"wal2json"``
-      (formats 1 and 2) or ``"maxwell"``.
+    * ``format``: the envelopes of the rows: ``"debezium"`` (with a schema or without, or unwrapped; in JSON, Avro, Parquet
+      or Arrow), ``"wal2json"`` (formats 1 and 2) or ``"maxwell"``.
     * ``table``: the table whose rows count, by its full name or the last part of it; by default all rows.
-    * ``key``: the columns of the primary key; by default those that the first event names. A dot leads into a nested
-      column.
+    * ``key``: the columns of the primary key; by default those that the first event names.
     * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of the types that the
       events say: Debezium's schemas, wal2json's column types. Without types, or with ``None``, values are dicts, their
       numbers exact. With a state, key and types are those of the first run with a row.
-    * ``unavailable_value``: of Debezium's connector for PostgreSQL its ``unavailable.value.placeholder``, or several, where
-      that is not the default; an array in JSON, such as ``"[0]"``, for what stands for arrays of numbers. A value that
-      it stands for is the one that the row had before.
-    * ``emit``, ``without_earlier``: as of :class:`~beam_joins.TableFromChangelog`.
+    * ``unavailable_value``: the ``unavailable.value.placeholder`` of Debezium's connector for PostgreSQL, or several,
+      where it is not the default; an array in JSON, such as ``"[0]"``, stands for arrays of numbers. The value of such a
+      column is the one that the row had before.
+    * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
+    * ``without_earlier``: as of :class:`~beam_joins.TableFromChangelog`.
     * ``on_bad_record``: ``"fail"``, or ``"drop"`` to go on without events that cannot be read or do not fit their columns;
       ``with_outputs()`` has a sentence for each.
+
+    A dot in the name of a key column leads into a nested one.
 
     Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.InputError`, a ``ValueError`` too, if
     no file matches, one cannot be read, the key is not known, or no row has a column that an option names; and in the run,

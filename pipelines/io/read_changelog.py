@@ -12,7 +12,6 @@ from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.formats.columns import Columns, Unit
 from beam_joins.pipelines.formats.csv import layout_by
-from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of
 from beam_joins.pipelines.formats.registry import file_format
 from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,
@@ -22,7 +21,7 @@ from beam_joins.pipelines.io.sources.changelog_rows import (
     schema_or_said,
     top_columns,
 )
-from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns, read_option
+from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns
 from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
@@ -37,33 +36,40 @@ class ReadChangelog(ReadTable):
     r"""Reads the table of a changelog in files: each record is a row, with columns for key, time, sequence and
     delete. Change events of a CDC tool are read by :class:`~beam_joins.io.ReadChangeEvents`.
 
-    * ``path``: a path or a glob, on any filesystem that Beam knows. The suffix says the format: JSON lines
-      and CSV with a header, also ``.gz``, ``.bz2`` and ``.zst``; Avro; Parquet; Arrow IPC. Large files are read in
-      parts, side by side.
-    * ``key``: the columns of the primary key. A dot leads into a nested column: ``"customer.id"``.
-    * ``timestamp_by``: the column with the event time: a whole number, a timestamp or date, or its text in ISO 8601; in
-      UTC without a zone. ``timestamp_unit``: what a whole number counts since 1970, ``"us"`` by default, ``"ms"``,
-      ``"s"`` or ``"ns"``.
-    * ``sequence_by``: the column with the position, a whole number or a date; or several, as of
-      :class:`~beam_joins.TableFromChangelog`. By default the event time orders the changes. Ties in sequence and event
-      time are broken by position in the file. With a sequence, a delete sorts before an upsert.
-    * ``apply_as_deletes``: a column and its values that mean delete, ``{"op": ["d"]}``, in any case, ``None`` for null;
-      or the name of a column that is true for deletes. All other values must be among ``apply_as_upserts``, by default
-      the words of :data:`beam_joins.operations.UPSERTS`. ``apply_as_truncates``: a column and its values that empty the
-      table.
-    * ``ignored``: a column and its values that mean no change, ``{"op": ["update_preimage"]}``. Such records are left
-      out, and counted as ``skipped_ignored_operation``.
+    * ``path``: a path or a glob, on any filesystem that Beam knows. The suffix says the format: JSON lines and CSV with a
+      header, also ``.gz``, ``.bz2`` and ``.zst``; Avro; Parquet; Arrow IPC. Large files are read in parts, side by side.
+    * ``key``: the columns of the primary key, ``"id"`` or ``["region", "id"]``.
+    * ``timestamp_by``: the column with the event time: a whole number, a timestamp, a date, or text in ISO 8601; in UTC
+      without a zone.
+    * ``timestamp_unit``: the unit of whole numbers in ``timestamp_by``, which count from 1970: ``"us"``, the default,
+      ``"ms"``, ``"s"`` or ``"ns"``.
+    * ``sequence_by``: the column with the position of a change in the order of commits, a whole number or a date. Of
+      several columns, ``["commit_lsn", "lsn"]``, the first is the position, and the others order the changes of a row
+      within it. Without one the event time orders the changes.
+    * ``apply_as_deletes``: a column and its values that mean a delete, ``{"op": ["d", "delete"]}``, in any case;
+      ``"null"`` stands for null and ``"not-null"`` for all other values, such as the time of the delete. Of a column
+      alone, ``"deleted"``, these values are :data:`beam_joins.operations.DELETES`, and null is no delete. Without one no
+      record is a delete.
+    * ``apply_as_upserts``: the same column and its values that mean an insert or an update, by default
+      :data:`beam_joins.operations.UPSERTS`. A record whose value has no meaning is a bad record.
+    * ``apply_as_truncates``: a column and its values that empty the table, ``{"op": ["t"]}``.
+    * ``ignored``: a column and its values that mean no change, ``{"op": ["update_preimage"]}`` for old rows beside the new
+      ones. Such records are passed over and counted.
     * ``except_columns``: columns to leave out of the values.
     * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of Parquet and Arrow
       files; values are dicts, their numbers exact, where files do not say types, or with ``None``. Values of a schema
       are typed columns, UUIDs text where the schema does not say otherwise, and a value that does not fit its column is
       a bad record.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
-    * ``delimiter`` and ``encoding``, of CSV: ``","``, ``";"``, ``"tab"`` or ``"|"``, by default as the header shows;
-      ``"cp1252"`` or another encoding of Python's, by default as the byte order mark says, else UTF-8.
-    * ``on_bad_record``: ``"fail"``, or ``"drop"`` to go on without records that cannot be read, have no usable time or
-      sequence, or do not fit their columns; ``with_outputs()`` has a sentence for each. Records with a null key or
-      sequence are dropped and counted by the table.
+    * ``delimiter``: the delimiter of CSV files: ``","``, ``";"``, ``"tab"`` or ``"|"``; by default as their header shows.
+    * ``encoding``: the encoding of CSV files, such as ``"cp1252"`` or ``"latin-1"``; by default as their byte order mark
+      says, else UTF-8.
+    * ``on_bad_record``: ``"fail"``, or ``"drop"`` to go on without records that cannot be read, have no usable key, time,
+      sequence or operation, or do not fit their columns; such records are counted.
+
+    A dot in the name of a key column leads into a nested one: ``"customer.id"``. Ties in sequence and event time are
+    broken by position in the file; with a sequence, a delete sorts before an upsert. ``with_outputs()`` has a sentence
+    for each bad record; records with a null key or sequence are dropped and counted by the table.
 
     Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.InputError`, a ``ValueError`` too,
     if no file matches, one cannot be read, or no record has a column that an option names; and in the run, naming file
@@ -108,12 +114,13 @@ class ReadChangelog(ReadTable):
             apply_as_upserts=apply_as_upserts,
             apply_as_truncates=apply_as_truncates,
             ignored=ignored,
+            delimiter=delimiter,
+            encoding=encoding,
         )
-        csv = read_option("delimiter", delimiter, delimiter_of), read_option("encoding", encoding, encoding_of)
         names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
         connect.choice("on_bad_record", on_bad_record, OnBadRecord)
         connect.choice("emit", emit, Emit)
-        rows = _rows_of(path, replace(columns, csv=csv), names, schema_or_said(schema), omitted, on_bad_record)
+        rows = _rows_of(path, columns, names, schema_or_said(schema), omitted, on_bad_record)
         super().__init__(rows.table(emit=emit, except_columns=omitted).of_run)
 
 
@@ -125,8 +132,8 @@ def _rows_of(
     changelog = find_changelog("the files", path, replace(columns, key=tops))
     if schema == "said":
         schema = _schema_of(changelog)
-    of_order = ("timestamp", columns.timestamp), *(("sequence", name) for name in (columns.sequence, *columns.within))
-    of_operation = ("delete-column", columns.delete), ("truncates", columns.truncate), ("ignored", columns.ignore)
+    of_order = ("timestamp_by", columns.timestamp), *(("sequence_by", name) for name in (columns.sequence, *columns.within))
+    of_operation = ("apply_as_deletes", columns.delete), ("apply_as_truncates", columns.truncate), ("ignored", columns.ignore)
     named = [(columns.flag(option), name) for option, name in (*(("key", top) for top in tops), *of_order, *of_operation)]
     named += [("schema=", name) for name in (() if schema is None else schema.names)]
     changelog.require_all([(option, name) for option, name in (*named, *(("except_columns=", each) for each in omitted)) if name])

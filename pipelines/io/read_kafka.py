@@ -24,7 +24,8 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
     goes on from a savepoint or a checkpoint, each partition goes on at its offset: nothing is committed to
     Kafka.
 
-    * ``topics``: a name or several. ``bootstrap_servers``: HOST:PORT, several with commas between.
+    * ``topics``: a name or several.
+    * ``bootstrap_servers``: HOST:PORT, several with commas between.
     * ``value``: ``"bytes"``, ``"json"``, or ``"avro"`` for records whose schemas are in a registry; a record
       without a value (a tombstone) has None. Those of Avro are dicts, their decimals numbers with all digits,
       dates and times ISO 8601 text.
@@ -43,7 +44,7 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
       when records come; a partition that stays empty then holds all up.
     * ``start``: ``"earliest"`` or ``"latest"``: where to begin without a checkpoint.
     * ``config``: further settings of librdkafka's consumer, such as those for security.
-    * ``follow=False`` reads what is there when the run begins, and ends.
+    * ``follow``: ``False`` reads the records that are there when the run begins, and ends.
 
     Raises ``ValueError`` at construction for an option that is not of its form, ImportError without
     confluent-kafka, and InputError at run time for a topic that is not there and a value that is not what it

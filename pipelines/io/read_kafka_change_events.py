@@ -21,11 +21,11 @@ class ReadKafkaChangeEvents(ReadTable):
     Values are envelopes of Debezium or Maxwell. Changes of a row must be in one partition, as connectors write them;
     tombstones are passed over.
 
-    * ``topics``, ``bootstrap_servers``, ``start``, ``config``, ``out_of_orderness``, ``idle_after`` and ``follow``: as of
+    * ``topics``, ``bootstrap_servers``, ``start``, ``config``, ``out_of_orderness``, ``idle_after``, ``follow``: as of
       :class:`~beam_joins.io.ReadKafka`.
     * ``format``: ``"debezium"`` or ``"maxwell"``.
     * ``key``: the columns of the primary key. A dot leads into a nested column.
-    * ``table``, ``unavailable_value``, ``emit`` and ``without_earlier``: as of :class:`~beam_joins.io.ReadChangeEvents`.
+    * ``table``, ``unavailable_value``, ``emit``, ``without_earlier``: as of :class:`~beam_joins.io.ReadChangeEvents`.
     * ``schema``: the columns of the values, a ``pyarrow.Schema``; by default values are dicts, their numbers exact.
     * ``schema_registry``: where the schemas of values in Avro are, as Confluent's AvroConverter writes them (the byte 0,
       the number of the schema, the record): an address, or the settings of confluent-kafka's ``SchemaRegistryClient``,

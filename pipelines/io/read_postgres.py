@@ -1,7 +1,6 @@
 """Tables of PostgreSQL from a logical replication slot, over psycopg (``pip install 'beam-joins[postgres]'``)."""
 
 import atexit
-import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
@@ -13,24 +12,18 @@ from apache_beam.pvalue import PBegin
 from beam_joins.content import Emit
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import remove_directory
-from beam_joins.pipelines.changelogs.changelog import parts_of
-from beam_joins.pipelines.changelogs.column_reader import ColumnReader
-from beam_joins.pipelines.changelogs.read_records import ReadRecords
-from beam_joins.pipelines.formats.columns import KEY, enveloped
-from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
-from beam_joins.pipelines.io.sources.published_tables import PublishedTable
-from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable, table_of
+from beam_joins.pipelines.io.sources.changelog_rows import columns_of_runs, rows_of_table, schema_or_said
+from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.io.sources.slot_rounds import Round, read_round
 from beam_joins.pipelines.io.sources.slot_runs import read_in_run
 from beam_joins.pipelines.io.sources.table_snapshots import Slot
 from beam_joins.transforms import connect
-from beam_joins.transforms.connect import folder_for, schema_text, text_schema
+from beam_joins.transforms.connect import folder_for
 
 __all__ = ["ReadPostgres"]
 
 _READ: Final = "_beam_joins_slots"
-_log = logging.getLogger(__name__)
 
 
 class ReadPostgres(beam.PTransform[PBegin, Any]):
@@ -47,11 +40,12 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
       builds the pipeline connects.
     * ``slot``, ``publication``: their names; the publication has the slot's name by default.
       ``beam-joins slot create`` makes both.
-    * ``table``: the name of a table, or SCHEMA.NAME; gives the table. ``tables``: several of one pipeline,
-      which are then read up to the same place; gives a dict of them.
-    * ``key``: the columns of the primary key; by default as the database has it. ``schema``: the columns of
-      the values, a ``pyarrow.Schema``, by default those of the first run and their types; ``None``: values
-      are dicts. Of several tables both are a dict, by the names in ``tables``.
+    * ``table``: the name of a table, or SCHEMA.NAME; gives the table.
+    * ``tables``: the names of several tables, which are read up to the same place; gives a dict of them.
+    * ``key``: the columns of the primary key; by default as the database has it. Of several tables a dict, by
+      the names in ``tables``.
+    * ``schema``: the columns of the values, a ``pyarrow.Schema``, by default those of the first run and their
+      types; ``None``: values are dicts. Of several tables a dict, by the names in ``tables``.
     * ``emit``, ``without_earlier``: as of :class:`~beam_joins.TableFromChangelog`.
 
     A table is read anew, at one place, where the log does not tell its rows: once its columns have changed,
@@ -96,8 +90,7 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         }
         self._schemas = self._by_table("schema", schema, "said")
         for each in self._schemas.values():
-            if not (each is None or each == "said" or isinstance(each, pa.Schema)):
-                raise ValueError(f"schema={each!r}: give a pyarrow.Schema, 'said' or None")
+            schema_or_said(each)
         self._slot = Slot(checked_conninfo(conninfo), slot, publication or slot)
         self._emit: Emit = emit
         self._without_earlier: Literal["fail", "drop"] = without_earlier
@@ -122,15 +115,9 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             key = self._keys.get(name) or list(published.table.key)
             if not key:
                 raise InputError(f"{full} has no primary key: name its columns with key=")
-            schema = self._schema(name, published, key, stored, is_first=is_first)
-            files = read.files_of(full, key)
-            parts = parts_of(files)
-            size = sum(file.bytes for file in files)
-            reading = _reading(key, schema)
-            rows = ReadRecords("rows", parts, ColumnReader(reading), bytes=size)
-            of_rows = key[0] if len(key) == 1 else key
-            made = table_of(reading, key=KEY if schema is None else of_rows, emit=self._emit, without_earlier=self._without_earlier)
-            table = ReadTable(Reads(rows, made, reading.about.names).of_run)
+            schema = columns_of_runs(full, published.columns, key, self._schemas[name], stored, is_first=is_first)
+            rows = rows_of_table(read.files_of(full, key), key, schema, nested=False)
+            table = ReadTable(rows.table(emit=self._emit, without_earlier=self._without_earlier).of_run)
             tables[name] = begin | (table if self._alone else name >> table)
         return tables[self._names[0]] if self._alone else tables
 
@@ -149,30 +136,3 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             return read_round(self._slot, self._names, None, folder), {}, True
         read, remembered = read_in_run(self._slot, self._names, state)
         return read, remembered.setdefault("schemas", {}), state.is_new
-
-    def _schema(
-        self, name: str, published: PublishedTable, key: Sequence[str], stored: dict[str, str], *, is_first: bool
-    ) -> pa.Schema | None:
-        full, schema = published.table.full_name, self._schemas[name]
-        of_server = published.columns
-        read = text_schema(stored.setdefault(full, schema_text(of_server))) if schema == "said" else schema
-        for option, names in (("key=", key), ("schema=", () if read is None else read.names)):
-            for column in names:
-                if column not in of_server.names:
-                    gone = "" if is_first else "; where it was renamed or dropped, begin with an empty state"
-                    raise InputError(f"{full} has no column '{column}' ({option}): it has {', '.join(of_server.names)}{gone}")
-        if read is not None and (new := [column for column in of_server.names if schema == "said" and column not in read.names]):
-            _log.warning(
-                "%s has the column %s, which the first run did not have: it is left out; begin with an empty state for it",
-                full,
-                ", ".join(new),
-            )
-        return read
-
-
-def _reading(key: Sequence[str], schema: pa.Schema | None) -> Reading:
-    """What a table needs of the changes of a slot: typed columns, or dicts."""
-    columns = enveloped(None)
-    if schema is None:
-        return Reading.of_objects(columns, [(name,) for name in key], columns.about_the_change())
-    return Reading.of_rows(columns, schema)

@@ -97,9 +97,17 @@ def _path(address: str) -> Address:
     return Address(address, path, {"path": path})
 
 
+def _lake(address: str) -> Address:
+    catalog, _, table = address.partition(":")[2].partition("?table=")
+    if not catalog or not table:
+        raise InputError(f"name a catalog and a table, as in ducklake:lake.ducklake?table=orders, not {address}")
+    return Address(address, table, {"catalog": catalog, "table": table})
+
+
 TARGETS: Final = (
     _Kind("WritePostgres", "postgres://HOST/DATABASE?table=NAME", ("postgres://", "postgresql://"), _postgres),
     _Kind("WriteDelta", "delta:PATH", ("delta:",), _path),
+    _Kind("WriteDuckLake", "ducklake:PATH?table=NAME", ("ducklake:",), _lake),
 )
 FORMS: Final = " or ".join(each.form for each in TARGETS)
 """The forms of addresses, for people."""

@@ -15,7 +15,7 @@ from beam_joins.pipelines.base.paths import absolute, require_file_system
 from beam_joins.pipelines.formats.change_records import As, ChangeRecords
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.registry import format_of
-from beam_joins.pipelines.results.outputs import Output, split_suffix
+from beam_joins.pipelines.results.output_files import Output, split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import (
@@ -38,16 +38,17 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
       ``.gz``, ``.bz2`` or ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
       ``orders-000001.jsonl`` for ``orders.jsonl``, and so on: one after the other they hold what one run
       would have written.
-    * ``as_``: ``"upserts"``, a record for each change with the columns of the key and of the value (null
-      after a delete), ``timestamp``, ``position`` and ``deleted``; or ``"pairs"``, the old and the new row in
-      Debezium's form (``before``, ``after``, ``op``, ``source`` with ``lsn`` for the position and ``ts_us``
-      for the time, ``ts_ms``), in JSON with a schema. ``ReadChangeEvents(format="debezium")`` makes the same
-      table of it. ``"changes"`` are the records of the command line: ``key``, ``op`` (``insert``, ``update``,
-      ``delete``), ``old``, ``new``, ``timestamp``, ``position``. ``"rows"`` are the rows that the table has in
-      the end, in the order of the hashes of their keys; with a state they replace those of the run before.
+    * ``records``: the records of the file: ``"upserts"``, the row after each change (null after a delete) with
+      ``timestamp``, ``position`` and ``deleted``; ``"pairs"``, the rows before and after it in Debezium's form;
+      ``"changes"``, with ``key``, ``op`` (``insert``, ``update``, ``delete``), ``old``, ``new``, ``timestamp`` and
+      ``position``; or ``"rows"``, the rows that the table has in the end.
     * ``key``: how the columns of the key are named; by default as those that it was made of, ``key`` where
       there was one. A column of the value with such a name gives way to it.
     * ``table``: the name of the table in pairs.
+
+    Pairs have ``before``, ``after``, ``op``, ``source`` with ``lsn`` for the position and ``ts_us`` for the time, and
+    ``ts_ms``, in JSON with a schema; ``ReadChangeEvents(format="debezium")`` makes the same table of them. Rows are in the
+    order of the hashes of their keys; with a state they replace those of the run before.
 
     The file gets its name when it is whole, in the place of one that is there; until then its parts lie in a
     hidden folder beside it.
@@ -75,7 +76,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         self,
         path: str,
         *,
-        as_: As = "upserts",
+        records: As = "upserts",
         key: str | Sequence[str] | None = None,
         table: str = "",
     ) -> None:
@@ -84,17 +85,17 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         text("table", table, "the name of a table", empty=True)
         if key is not None:
             columns("key", key)
-        choice("as_", as_, As)
+        choice("records", records, As)
         self._path = path
         self._format = format_of("path", path).name
-        self._as: As = as_
+        self._as: As = records
         self._key = key
         self._table = table
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[str]:
         """Apply the transform."""
         require_global("WriteChangelog", pcoll)
-        require_bounded("WriteChangelog", "write it in runs that go on, with --beam_joins_state", pcoll)
+        require_bounded("WriteChangelog", "write it in incremental runs, with --beam_joins_state", pcoll)
         require_file_system("WriteChangelog", self._path)
         rows = PlainRows("WriteChangelog", table_type(pcoll), self._key)
         folder = folder_for(pcoll)

@@ -28,42 +28,41 @@ _RAW = CompressionTypes.UNCOMPRESSED
 
 
 class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[str]]):
-    """Writes Arrow tables or record batches into files ``{prefix}-00000-of-00004.parquet``; gives their
-    paths.
+    """Writes Arrow tables or record batches into files ``{path}-00000-of-00004.parquet``; gives their paths.
 
-    One file a bundle. The files get their names when all are whole, and those of an earlier result under the
-    same prefix go; until then they lie in a hidden directory beside them. What a run that fails leaves there
-    is removed by the next run with the prefix. In the files' metadata ``beam_joins.run`` says which run has
-    written them.
+    * ``path``: what the paths of the files begin with, on any filesystem that Beam knows.
+    * ``schema``: the columns that the rows are cast to, by name, a ``pyarrow.Schema``. By default those that all batches
+      have in common: a column that a batch lacks is null, one that is null throughout a batch has the type of the others.
+    * ``compression``: ``"snappy"``, the default, ``"gzip"``, ``"zstd"``, ``"lz4"``, ``"brotli"`` or ``"none"``.
 
-    ``schema`` is what the rows are cast to, column by column, by name. By default it is what all batches have
-    in common: columns are matched by name, one that a batch lacks is null, one that is null throughout a
-    batch has the type of the others.
+    A bundle writes one file. The files get their names when all are whole, and those of an earlier result of the same
+    path go; until then they lie in a hidden directory beside them. What a run that fails leaves there is removed by the
+    next run with the path. In the files' metadata ``beam_joins.run`` says which run has written them.
 
     Raises :class:`InputError` when it is applied: if the pipeline reads a file with ReadParquet that would be
-    replaced or removed, or writes to the prefix already. In the run: for a column of two types (give
+    replaced or removed, or writes to the path already. In the run: for a column of two types (give
     ``schema``), for values that ``schema`` cannot hold or columns that it does not name, and when another run
-    writes to the same prefix or has taken it over (a file ``.{prefix}.lock`` says which; a run of this
+    writes to the same path or has taken it over (a file ``.{path}.lock`` says which; a run of this
     machine that has ended, or an earlier one of the same process, is given up). Raises OutputError if a file
     cannot be written.
     """
 
-    def __init__(self, prefix: str, *, schema: pa.Schema | None = None, compression: str = "snappy") -> None:
+    def __init__(self, path: str, *, schema: pa.Schema | None = None, compression: str = "snappy") -> None:
         super().__init__()
         if schema is not None and not isinstance(schema, pa.Schema):
             raise ValueError(f"schema={schema!r}: give a pyarrow.Schema")
-        text("prefix", prefix, "what the paths of the files begin with")
+        text("path", path, "what the paths of the files begin with")
         if not isinstance(compression, str) or not (compression == "none" or pa.Codec.is_available(compression)):
             raise ValueError(f"compression={compression!r}: give snappy, gzip, zstd, lz4, brotli or none")
-        self.prefix = prefix
+        self.path = path
         self._schema = schema
         self._compression = compression
 
     def expand(self, batches: PCollection[Any]) -> PCollection[str]:
         """Apply the transform."""
-        require_file_system("WriteParquet", self.prefix)
+        require_file_system("WriteParquet", self.path)
         require_apart(batches.pipeline)
-        result = _Result(self.prefix, self._schema, self._compression)
+        result = _Result(self.path, self._schema, self._compression)
         begin = batches.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
         written = batches | "Write" >> beam.ParDo(_WriteBundle(result)).with_output_types(tuple[int, Any])
         names: PCollection[str] = (
@@ -76,7 +75,7 @@ class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[
 
 
 class _Result:
-    """What a run writes to a prefix."""
+    """What a run writes to a path."""
 
     def __init__(self, prefix: str, schema: pa.Schema | None, compression: str) -> None:
         self.prefix = prefix

@@ -41,7 +41,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
     * ``schema``: the columns of key and values. By default those of a table with typed columns; a value
       without columns is in ``value``.
     * ``position``, ``deleted``: the columns for these two.
-    * ``create=True``: create the table where it is not there, and the view ``{table}_live`` of the rows that
+    * ``create``: ``True`` creates the table where it is not there, and the view ``{table}_live`` of the rows that
       are not deleted, where nothing has that name.
     * ``existing``: what a first run, with a new ``--beam_joins_state``, does with rows that the table has:
       ``"refuse"`` them, as those that were deleted meanwhile would stay, or ``"keep"`` them and merge.

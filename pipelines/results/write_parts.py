@@ -18,7 +18,7 @@ from beam_joins.pipelines.base.paths import remove
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.pipelines.results.figure import Figure
 from beam_joins.pipelines.results.in_order import Encode, ordered, write_pieces
-from beam_joins.pipelines.results.outputs import Output
+from beam_joins.pipelines.results.output_files import Output
 from beam_joins.transforms.connect import rename
 
 _SORTED_BYTES: Final = 1 << 25

@@ -15,7 +15,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.commands.command_line import WRONG_INPUT, sentence_and_code
 from beam_joins.pipelines.commands.program import Parser
-from beam_joins.pipelines.commands.runner import any_runner
+from beam_joins.pipelines.commands.runner_setup import any_runner
 
 PROGRAM = "python -m beam_joins.pipelines.yaml"
 

@@ -1,7 +1,8 @@
-"""Rows of Beam schemas as typed columns, and the rows of tables as rows of Beam schemas."""
+"""Rows of Beam schemas as typed columns, and tables, streams and dropped records as rows of Beam schemas."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import apache_beam as beam
@@ -13,7 +14,10 @@ from apache_beam.typehints.schemas import schema_from_element_type, typing_from_
 from apache_beam.typehints.typehints import UnionConstraint
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins.transforms.connect import as_arrow
+from beam_joins import Change, ChangeBatch, Dropped, LatestTable
+from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.formats.types.exact_json import dumps_line
+from beam_joins.transforms.connect import TableType, as_arrow, in_batches, table_type
 from beam_joins.typed_rows import column_writer
 
 _ATOMIC: Final = {
@@ -29,6 +33,7 @@ _ATOMIC: Final = {
 }
 _ANY: Final = "beam:logical:pythonsdk_any:v1"
 """The type of fields of which Beam knows no one type."""
+_TIMESTAMP: Final = ("timestamp", pa.int64())
 _TIMES: Final = {"beam:logical_type:micros_instant:v1": "us", "beam:logical_type:millis_instant:v1": "ms"}
 
 
@@ -71,10 +76,11 @@ def _column(name: str, kind: schema_pb2.FieldType) -> pa.DataType:
     raise ValueError(f"the field {name!r} is of a type that no column has: {kind.WhichOneof('type_info')}")
 
 
-def as_columns(rows: PCollection[Any], schema: pa.Schema) -> PCollection[Any]:
-    """The rows as record batches with these columns."""
-    batches = rows | "Batch" >> beam.BatchElements(min_batch_size=1, max_batch_size=10_000)
-    columns: PCollection[Any] = batches | "Columns" >> beam.Map(_record_batch, schema).with_output_types(pa.RecordBatch)
+def as_columns(rows: PCollection[Any], side: str = "") -> PCollection[Any]:
+    """The rows as record batches. Raises ``ValueError`` as :func:`columns_of`."""
+    schema = columns_of(rows)
+    batches = rows | f"Batch {side}".rstrip() >> beam.BatchElements(min_batch_size=1, max_batch_size=10_000)
+    columns = batches | f"Columns {side}".rstrip() >> beam.Map(_record_batch, schema).with_output_types(pa.RecordBatch)
     return as_arrow(columns, schema)
 
 
@@ -114,9 +120,81 @@ def _field(name: str, kind: pa.DataType) -> schema_pb2.FieldType:
     raise ValueError(f"the column {name!r} is of the type {kind}, which rows of Beam do not have: write the table, or cast the column")
 
 
-def rows_of(structs: pa.StructArray) -> Iterator[Any]:
-    """The rows of a column of structs, as rows of Beam."""
-    for row in structs.to_pylist():
+def latest_rows(table: PCollection[Any], key: Sequence[str] | None) -> PCollection[Any]:
+    """The final rows of a table: the columns of the key, then those of the value."""
+    plain = PlainRows("LatestTable", table_type(table), key)
+    return _rows(table | "Latest" >> LatestTable(), plain.schema, partial(_latest, plain))
+
+
+def _latest(plain: PlainRows, batch: pa.RecordBatch) -> Sequence[pa.Array]:
+    return plain.columns(batch["key"], batch["value"])
+
+
+def change_rows(table: PCollection[Any], key: Sequence[str] | None) -> PCollection[Any]:
+    """The changes of a table: ``old`` and ``new``, null where the row does not exist, ``timestamp`` in microseconds,
+    and ``position``.
+    """
+    plain = PlainRows("TableToChanges", table_type(table), key)
+    row = pa.struct(list(plain.schema))
+    schema = pa.schema([("old", row), ("new", row), _TIMESTAMP, ("position", pa.int64())])
+    return _rows(in_batches(table), schema, partial(_changes, plain))
+
+
+def _changes(plain: PlainRows, batch: ChangeBatch) -> Sequence[pa.Array]:
+    return [*(plain.structs(batch.key, values) for values in (batch.old, batch.new)), batch.timestamp, batch.position]
+
+
+def stream_rows(table: PCollection[Any], key: Sequence[str] | None) -> PCollection[Any]:
+    """The new rows of a table: the columns of the key, those of the value, null for a deleted row, and ``timestamp``."""
+    plain = PlainRows("TableToStream", table_type(table), key)
+    return _rows(in_batches(table), _timed(plain.schema), partial(_newest, plain))
+
+
+def _newest(plain: PlainRows, batch: ChangeBatch) -> Sequence[pa.Array]:
+    return [*plain.columns(batch.key, batch.new), batch.timestamp]
+
+
+def result_rows(results: PCollection[Any], schema: pa.Schema, key: str | Sequence[str] | None) -> PCollection[Any]:
+    """The results of a join of streams, batches of ``key``, ``value`` and ``timestamp``: the columns of the key, those of
+    the value, and ``timestamp``.
+    """
+    plain = PlainRows("A stream", TableType(schema.field("key").type, schema.field("value").type), key)
+    return _rows(results, _timed(plain.schema), partial(_results, plain))
+
+
+def _results(plain: PlainRows, batch: pa.RecordBatch) -> Sequence[pa.Array]:
+    return [*plain.columns(batch["key"], batch["value"]), batch["timestamp"]]
+
+
+def _timed(schema: pa.Schema) -> pa.Schema:
+    if _TIMESTAMP[0] in schema.names:
+        raise ValueError(f"the result has a column {_TIMESTAMP[0]!r}, which is that of the event time: give it another name")
+    return schema.append(pa.field(*_TIMESTAMP))
+
+
+def dropped_rows(dropped: Sequence[PCollection[Dropped]]) -> PCollection[Any]:
+    """Records that are in no result: ``reason``, ``record`` in JSON, and ``timestamp`` in microseconds."""
+    schema = pa.schema([("reason", pa.string()), ("record", pa.string()), _TIMESTAMP])
+    rows: PCollection[Any] = (
+        tuple(dropped) | "Errors" >> beam.Flatten() | "Error" >> beam.Map(_dropped).with_output_types(row_type(schema))
+    )
+    return rows
+
+
+def _dropped(dropped: Dropped) -> Any:
+    record = dropped.record.new if isinstance(dropped.record, Change) else dropped.record
+    record = record if isinstance(record, str) else dumps_line(record).decode().rstrip()
+    return beam.Row(reason=dropped.reason, record=record, timestamp=dropped.timestamp)
+
+
+def _rows(batches: PCollection[Any], schema: pa.Schema, columns: Callable[[Any], Sequence[pa.Array]]) -> PCollection[Any]:
+    """The rows of batches, in whose order ``columns`` gives the columns of the schema."""
+    rows: PCollection[Any] = batches | "Rows" >> beam.FlatMap(partial(_rows_of, columns, schema)).with_output_types(row_type(schema))
+    return rows
+
+
+def _rows_of(columns: Callable[[Any], Sequence[pa.Array]], schema: pa.Schema, batch: Any) -> Iterator[Any]:
+    for row in pa.RecordBatch.from_arrays(columns(batch), schema=schema).to_pylist():
         yield beam.Row(**{name: _of_beam(value) for name, value in row.items()})
 
 

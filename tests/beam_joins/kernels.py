@@ -15,7 +15,7 @@ from beam_joins.how import How
 from beam_joins.joiner import Join, joiner_in_columns, values_joined
 from beam_joins.key_join import key_join
 from beam_joins.keys.columns import comparable
-from beam_joins.overlap import PART_ROWS, Joined, State, overlap, step
+from beam_joins.overlap import PART_ROWS, Joined, OverlapState, overlap, step
 from beam_joins.overlap_events import Shape
 from beam_joins.pairs import Pairs
 from beam_joins.references import listed_subscriptions, rejoined, subscriptions
@@ -209,11 +209,11 @@ def join_in_steps(
     *,
     lists: bool = False,
     most: int = PART_ROWS,
-) -> tuple[Table, State]:
+) -> tuple[Table, OverlapState]:
     """The changes of a join whose history is cut behind each position of ``cuts``, and what is remembered at
     the end; so many left rows are joined at a time.
     """
-    changes, state = [], State()
+    changes, state = [], OverlapState()
     for low, high in zip([-FOREVER, *cuts], [*cuts, FOREVER], strict=True):
         parts, state = step(
             state,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, FunctionFailed, Window, Windowed
-from beam_joins.aggregate import State, members, step
+from beam_joins.aggregate import AggregateState, members, step
 from beam_joins.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.incoming_tables import batch_of
@@ -84,9 +84,9 @@ def with_core(given: list[Member]) -> list[Change[str, list[int]]]:
     return changes
 
 
-def in_steps(given: list[Member], pieces: list[int]) -> tuple[list[Change[Any, Any]], list[State], Functions]:
+def in_steps(given: list[Member], pieces: list[int]) -> tuple[list[Change[Any, Any]], list[AggregateState], Functions]:
     functions = Functions("sum", ArithmeticError)
-    state, changes, states = State(), [], []
+    state, changes, states = AggregateState(), [], []
     for rows in split(rows_of(given), pieces):
         batch, state = step(state, rows, fold(functions))
         changes += list(batch)
@@ -146,16 +146,16 @@ def test_at_one_position_all_leave_before_any_enters_in_the_order_of_their_keys(
     both = [("g", 1, 1, 0, 1, True), ("g", 9, 2, 0, 1, True), ("g", 1, 1, 0, 2, False), ("g", 9, 2, 0, 2, False)]
     rows = rows_of([*both, ("g", 8, 8, 0, 2, True), ("g", 7, 7, 0, 2, True)])
     steps = Fold(Functions("steps"), str, lambda text, value: f"{text}+{value}", lambda text, value: f"{text}-{value}")
-    assert [change.new for change in step(State(), rows, steps)[0]] == ["+1+2", "+1+2-1-2+7+8"]
+    assert [change.new for change in step(AggregateState(), rows, steps)[0]] == ["+1+2", "+1+2-1-2+7+8"]
 
 
 def test_the_keys_of_a_windowed_table_order_its_members_too() -> None:
     changes = [Change(Windowed("page", Window(start, 10)), None, start, 0, 1) for start in (7, 3, 5)]
     batch = batch_of(changes, windowed=True)
     rows = members(batch, opaque_keys("all" for _ in changes), batch.values)
-    assert [change.new for change in step(State(), rows, Fold(Functions("all"), tuple, lambda before, n: (*before, n)))[0]] == [
-        (3, 5, 7)
-    ]
+    assert [
+        change.new for change in step(AggregateState(), rows, Fold(Functions("all"), tuple, lambda before, n: (*before, n)))[0]
+    ] == [(3, 5, 7)]
 
 
 def test_what_was_added_and_cannot_be_subtracted_fails_even_where_exceptions_are_handled() -> None:
@@ -165,7 +165,7 @@ def test_what_was_added_and_cannot_be_subtracted_fails_even_where_exceptions_are
         raise ArithmeticError("gone")
 
     with pytest.raises(FunctionFailed, match="sum: subtract raised ArithmeticError: gone for the key 'g', given 1, 1"):
-        step(State(), rows, Fold(Functions("sum", Exception), int, lambda total, value: total + value, failing))
+        step(AggregateState(), rows, Fold(Functions("sum", Exception), int, lambda total, value: total + value, failing))
 
 
 def test_a_bad_record_is_shown_as_it_was() -> None:
@@ -177,7 +177,7 @@ def test_a_bad_record_is_shown_as_it_was() -> None:
 
     rows = rows_of([("g", 1, 1, 30, 1, True)])
     rows = rows.set_column(5, "value", opaque_values([["a"]]))
-    batch, state = step(State(), rows, Fold(functions, int, failing))
+    batch, state = step(AggregateState(), rows, Fold(functions, int, failing))
     assert len(batch) == 0
     (((record, (name, message, _)), time),) = functions.take_bad()
     assert (record, name, message, time) == (("g", 1, ["a"]), "ArithmeticError", "no", 30)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.arrivals import Life
-from beam_joins.changelog import ABSENT_DELETE, State, step, upsert
+from beam_joins.changelog import ABSENT_DELETE, ChangelogState, step, upsert
 from tests.examples import examples
 
 SCHEMA = pa.schema(
@@ -110,7 +110,7 @@ def parts_of(log: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table | None]:
     return pa.Table.from_pylist(rows, SCHEMA), pa.Table.from_pylist(truncates) if truncates else None
 
 
-def stepped(state: State, log: list[dict[str, Any]]) -> tuple[Any, pa.Table, State]:
+def stepped(state: ChangelogState, log: list[dict[str, Any]]) -> tuple[Any, pa.Table, ChangelogState]:
     rows, truncates = parts_of(log)
     return step(state, rows, "updates", truncates=truncates)
 
@@ -139,7 +139,7 @@ def test_the_table_is_the_servers_at_every_commit_in_any_order_of_arrival_and_cu
     rows, truncates = parts_of(arrived)
     batch, dropped = upsert(rows, "updates", truncates=truncates)
     assert {*dropped["reason"].to_pylist()} <= {ABSENT_DELETE}
-    state, batches = State(), []
+    state, batches = ChangelogState(), []
     for low, high in pairwise([-1, *sorted(cuts), 1 << 40]):
         made, dropped, state = stepped(state, [row for row in arrived if low < row["position"] <= high])
         assert {*dropped["reason"].to_pylist()} <= {ABSENT_DELETE}
@@ -164,7 +164,7 @@ def test_a_log_may_be_cut_within_transactions_and_one_with_old_rows_may_begin_an
     begins_late &= kind["old_rows"]
     first = server.log[cuts[0]]["position"] if begins_late and cuts and cuts[0] < len(server.log) else 0
     log = [row for row in server.log if row["position"] >= first]
-    state, rows = State(), Rows()
+    state, rows = ChangelogState(), Rows()
     for low, high in pairwise([0, *sorted(cuts), len(log)]):
         batch, _, state = stepped(state, log[low:high])
         rows = content([batch], 1 << 40, rows)
@@ -181,7 +181,7 @@ def test_transactions_with_old_rows_may_come_late_and_what_is_not_applied_is_tol
     for _ in range(8):
         server.transaction(draw)
     when = {row["position"]: draw.randrange(3) for row in server.log}
-    state, rows, told = State(), Rows(), set[int]()
+    state, rows, told = ChangelogState(), Rows(), set[int]()
     for now in range(3):
         batch, dropped, state = stepped(state, [row for row in server.log if when[row["position"]] == now])
         rows = content([batch], 1 << 40, rows)
@@ -198,7 +198,7 @@ def test_a_late_row_below_a_row_that_came_and_went_is_told_as_stale() -> None:
         return {"key": 0, "value": value, "timestamp": 0, "position": position, "within": within, "arrives": life.text()}
 
     came, went = record(1, b"\0", "b", Life(True, after="b")), record(1, b"\1", None, Life(before="b"))
-    _, _, state = stepped(State(), [came, went])
+    _, _, state = stepped(ChangelogState(), [came, went])
     batch, dropped, _ = stepped(state, [record(0, b"\0", "a", Life(True, after="a"))])
     assert (len(batch.key), dropped["reason"].to_pylist()) == (0, ["late_stale"])
 
@@ -217,7 +217,7 @@ def test_a_row_that_comes_to_an_occupied_key_may_leave_it_in_a_later_step(old_ro
     log += [row(2, None, 2, 2, life(False, "seven" if old_rows else "", "")), row(3, "seven", 2, 3, life(True, "", "seven"))]
     stays = {2: "five"} if old_rows else {2: "seven"}  # without hashes the first of the rows is the one that leaves
     for cut in range(len(log)):
-        state, rows = State(), Rows()
+        state, rows = ChangelogState(), Rows()
         for part in (log[:cut], [], log[cut:], log):
             batch, _, state = stepped(state, part)
             rows = content([batch], 1 << 40, rows)

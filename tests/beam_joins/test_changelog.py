@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from beam_joins import Change
-from beam_joins.changelog import State, step, upsert
+from beam_joins.changelog import ChangelogState, step, upsert
 from beam_joins.content import Emit
 from beam_joins.sorting import record_order
 from tests.examples import examples
@@ -17,8 +17,8 @@ from tests.properties.strategies import rows_of, split
 from tests.reference.record import Record
 
 
-def in_steps(records: list[Record], emit: Emit, cuts: list[int]) -> tuple[list[Change[Any, Any]], list[Any], State]:
-    changes, dropped, state = [], [], State()
+def in_steps(records: list[Record], emit: Emit, cuts: list[int]) -> tuple[list[Change[Any, Any]], list[Any], ChangelogState]:
+    changes, dropped, state = [], [], ChangelogState()
     for rows in split(rows_of(records), cuts):
         batch, lost, state = step(state, rows, emit)
         changes += list(batch)
@@ -55,4 +55,4 @@ def test_a_step_takes_only_the_rows_that_it_touches(monkeypatch: pytest.MonkeyPa
 
 def test_the_last_changes_alone_have_no_steps() -> None:
     with pytest.raises(ValueError, match="emit='latest' gives the last change of a whole changelog"):
-        step(State(), rows_of([]), "latest")
+        step(ChangelogState(), rows_of([]), "latest")

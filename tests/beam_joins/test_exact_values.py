@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from beam_joins.arrow_types import plain_type
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place, exact_column
+from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.typed_rows import column_writer
 from tests.beam_joins.types_of_columns import LEAVES, VALUES_ONLY, value_types
 from tests.examples import examples
@@ -93,7 +93,7 @@ class Person:
 def test_a_value_that_a_type_does_not_hold_is_refused_with_the_path_of_its_column(value, kind, path):
     for values in ([value], [None, value, None]):
         with pytest.raises(ValueError, match=r"^fn gave .* \(\w+\) for the column '.*' of type ") as refused:
-            exact_column(values, kind, Place("fn", "x"))
+            exact_column(values, kind, ValuePlace("fn", "x"))
         assert f" for the column '{path}' of type " in str(refused.value)
 
 
@@ -125,7 +125,7 @@ def test_a_value_that_a_type_does_not_hold_is_refused_with_the_path_of_its_colum
     ],
 )
 def test_a_value_that_loses_nothing_may_be_of_another_type(value, kind, comes_back):
-    assert exact_column([None, value], kind, Place("fn")).to_pylist() == [None, comes_back]
+    assert exact_column([None, value], kind, ValuePlace("fn")).to_pylist() == [None, comes_back]
 
 
 def test_a_field_that_a_struct_does_not_have_and_a_null_where_there_is_none_are_refused_at_any_depth():
@@ -136,8 +136,8 @@ def test_a_field_that_a_struct_does_not_have_and_a_null_where_there_is_none_are_
         ({"who": None, "whom": 1}, "fn gave the field 'whom' = 1, and there are who"),
     ):
         with pytest.raises(ValueError, match=complaint):
-            exact_column([row], kind, Place("fn"))
-    assert exact_column([{"who": None}, None], kind, Place("fn")).to_pylist() == [{"who": None}, None]
+            exact_column([row], kind, ValuePlace("fn"))
+    assert exact_column([{"who": None}, None], kind, ValuePlace("fn")).to_pylist() == [{"who": None}, None]
 
 
 TYPES = sorted({plain_type(sample.type) for sample in value_types() if "interval" not in str(sample.type)}, key=str)
@@ -173,7 +173,7 @@ def same(value: Any, back: Any) -> bool:
 @given(objects, st.sampled_from(TYPES))
 def test_whatever_the_value_and_the_type_it_comes_back_equal_or_is_refused(value, kind):
     try:
-        column = exact_column([value, None], kind, Place("fn"))
+        column = exact_column([value, None], kind, ValuePlace("fn"))
     except ValueError as error:
         assert str(error).startswith("fn gave ")
         return
@@ -187,7 +187,7 @@ def test_columns_become_columns_of_another_type_with_the_same_values_or_are_refu
     sample = data.draw(st.sampled_from(CASTS))
     kind = data.draw(st.sampled_from(TYPES))
     try:
-        made = exact_cast(sample.column, kind, Place("a batch"))
+        made = exact_cast(sample.column, kind, ValuePlace("a batch"))
     except ValueError as error:
         assert str(error).startswith("a batch gave ")
         return

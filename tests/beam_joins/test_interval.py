@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.how import WindowedHow
-from beam_joins.interval import Matches, Spans, State, step
+from beam_joins.interval import IntervalState, Matches, Spans, step
 from beam_joins.stream_time import ALWAYS
 from tests.beam_joins.kernels import modest, rows_of
 from tests.properties.strategies import cuts, split
@@ -178,7 +178,7 @@ def in_steps(sides, how, spans, pieces, untils):
     return actual, late, states, pairs_of(step(state, *nothing, how, spans, ALWAYS)[0])
 
 
-def content_of(state: State):
+def content_of(state: IntervalState):
     return [Counter(map(repr, rows.to_pylist())) for rows in state]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.changelog import State, step
+from beam_joins.changelog import ChangelogState, step
 from beam_joins.content import Emit
 from beam_joins.positions import order_bytes
 from tests.examples import examples
@@ -98,7 +98,7 @@ def _late(dropped: Iterable[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 @given(st.lists(st.tuples(records(st.integers(0, 12)), st.none() | st.integers(0, 9)), max_size=4), strategies.EMIT)
 @examples(400)
 def test_late_records_are_applied_or_reported_as_one_by_one(steps: list[tuple[list[Record], int | None]], emit: Emit) -> None:
-    table, state, reached = LateTable(emit), State(), 0
+    table, state, reached = LateTable(emit), ChangelogState(), 0
     for given_records, horizon in steps:
         until = reached if horizon is None else (reached := max(reached, horizon))
         out = list(table.step(given_records, until))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey
 from beam_joins.how import How
-from beam_joins.overlap import Rights, State, overlap, overlap_in_parts, step
+from beam_joins.overlap import OverlapState, Rights, overlap, overlap_in_parts, step
 from beam_joins.overlap_events import Shape
 from tests.beam_joins.kernels import Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
 from tests.examples import examples
@@ -160,7 +160,7 @@ def test_of_many_left_rows_about_so_many_are_joined_at_a_time(shape: Shape) -> N
 def test_versions_of_a_row_that_meet_are_no_step() -> None:
     left, right = left_rows([], Shape(together=True), fk_of), rows(batch([]))
     with pytest.raises(ValueError, match="together"):
-        step(State(), left, right, of_pairs(text), Shape(together=True))
+        step(OverlapState(), left, right, of_pairs(text), Shape(together=True))
 
 
 def test_a_step_joins_only_the_rows_that_new_rows_touch(monkeypatch: pytest.MonkeyPatch) -> None:

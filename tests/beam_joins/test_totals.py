@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.aggregate import State
+from beam_joins.aggregate import AggregateState
 from beam_joins.aggregate import step as fold_step
 from beam_joins.arrangement import Arrangement
 from beam_joins.change import Change
@@ -53,7 +53,7 @@ def seen(changes):
 
 def record_by_record(rows, add, subtract):
     functions = Fold(Functions("totals"), int, add, subtract)
-    return list(fold_step(State(), rows, functions)[0])
+    return list(fold_step(AggregateState(), rows, functions)[0])
 
 
 @given(MEMBERS, cuts())

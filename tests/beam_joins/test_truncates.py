@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beam_joins import Change
 from beam_joins.batch import ChangeBatch
-from beam_joins.changelog import State, step, upsert
+from beam_joins.changelog import ChangelogState, step, upsert
 from beam_joins.content import Emit
 from tests.beam_joins.kernels import in_order, with_core
 from tests.examples import examples
@@ -62,7 +62,7 @@ def test_a_truncate_deletes_the_rows_that_are_there(records: list[Record], trunc
 def test_a_history_with_truncates_gives_the_same_wherever_it_is_cut(
     records: list[Record], truncates: list[int], cuts: list[int], emit: Emit
 ) -> None:
-    records, state = spread(records), State()
+    records, state = spread(records), ChangelogState()
     changes: list[Change[Any, Any]] = []
     bounds = [-(1 << 60), *cuts, 1 << 60]
     for low, high in pairwise(bounds):
@@ -73,7 +73,7 @@ def test_a_history_with_truncates_gives_the_same_wherever_it_is_cut(
     assert in_order(changes) == naive(records, truncates, emit)
 
 
-def stepped(state: State, rows: pa.Table, truncates: pa.Table, emit: Emit = "updates") -> tuple[ChangeBatch, State]:
+def stepped(state: ChangelogState, rows: pa.Table, truncates: pa.Table, emit: Emit = "updates") -> tuple[ChangeBatch, ChangelogState]:
     batch, _, after = step(state, rows, emit, truncates=truncates)
     return batch, after
 
@@ -84,7 +84,7 @@ def stepped(state: State, rows: pa.Table, truncates: pa.Table, emit: Emit = "upd
 def test_the_rows_at_the_end_do_not_depend_on_when_records_and_truncates_come(
     records: list[Record], truncates: list[int], random: Random
 ) -> None:
-    records, state = spread(records), State()
+    records, state = spread(records), ChangelogState()
     when = {given: random.randrange(4) for given in [*records, *truncates]}
     table: dict[bytes, Any] = {}
     for now in range(4):
@@ -109,7 +109,7 @@ def test_within_a_transaction_the_order_decides_what_a_truncate_finds() -> None:
 def test_a_row_at_the_place_of_a_truncate_stays_also_one_that_comes_late() -> None:
     old, new = Record(b"a", b"1", 1, 1), Record(b"a", b"2", 5, 5)
     assert in_order(upsert(rows_of([old, new]), "updates", truncates=truncates_at([5]))[0])[-1].new == b"2"
-    _, state = stepped(State(), rows_of([old]), truncates_at([]))
+    _, state = stepped(ChangelogState(), rows_of([old]), truncates_at([]))
     _, state = stepped(state, rows_of([]), truncates_at([5]))
     changes, dropped, _ = step(state, rows_of([new]), "updates")
     assert [(change.key, change.old, change.new, change.position) for change in changes] == [(b"a", None, b"2", 6)]
@@ -117,7 +117,7 @@ def test_a_row_at_the_place_of_a_truncate_stays_also_one_that_comes_late() -> No
 
 
 def test_a_truncate_that_comes_late_deletes_what_is_older() -> None:
-    _, _, state = step(State(), rows_of([Record(b"a", b"1", 1, 1), Record(b"b", b"2", 9, 9)]), "updates")
+    _, _, state = step(ChangelogState(), rows_of([Record(b"a", b"1", 1, 1), Record(b"b", b"2", 9, 9)]), "updates")
     changes, dropped, _ = step(state, rows_of([]), "updates", truncates=truncates_at([5]))
     assert [(change.key, change.new, change.position) for change in changes] == [(b"a", None, 10)]
     assert dropped["reason"].to_pylist() == ["late_applied"]

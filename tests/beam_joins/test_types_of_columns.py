@@ -18,7 +18,7 @@ from beam_joins.arrow_types import plain_type
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_block, write_block
 from beam_joins.exact_casts import as_plain
-from beam_joins.exact_values import Place, exact_column
+from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.key_join import key_join
 from beam_joins.keys import canonical
 from beam_joins.keys.columns import comparable, factorize, joined_keys, kinds
@@ -139,7 +139,7 @@ def ordered(pairs: list[Any]) -> list[Any]:
 def test_values_of_a_type_come_back_as_they_were(sample):
     column = as_plain(sample.column)
     assert column.type == plain_type(sample.type) == pickle.loads(pickle.dumps(column.type))
-    assert exact_column(sample.values, column.type, Place("fn")).equals(column)
+    assert exact_column(sample.values, column.type, ValuePlace("fn")).equals(column)
     assert python_values(column) == sample.values
     if "interval" not in str(sample.type):  # it has no Python type that is written
         assert python_values(opaque_values(sample.values)) == sample.values

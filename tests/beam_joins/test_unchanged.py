@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.changelog import State, step, upsert
+from beam_joins.changelog import ChangelogState, step, upsert
 from beam_joins.keys.opaque import opaque_values, python_values
 from beam_joins.unchanged import UNCHANGED
 from tests.examples import examples
@@ -117,7 +117,7 @@ def test_what_is_left_out_is_as_in_the_row_before_in_any_order(typed: bool, data
 @given(HISTORIES, st.sets(st.integers(0, 6)))
 @examples(100)
 def test_a_changelog_in_several_steps_has_the_same_rows(typed: bool, records: list[Update], cuts: set[int]) -> None:
-    state, made = State(), []
+    state, made = ChangelogState(), []
     for begin, end in pairwise([-1, *sorted(cuts), 7]):
         rows = table_of([record for record in records if begin < record.position <= end], typed)
         batch, _, state = step(state, rows, "records")
@@ -130,7 +130,7 @@ def test_a_changelog_in_several_steps_has_the_same_rows(typed: bool, records: li
 @examples(100)
 def test_a_late_record_is_completed_by_the_rows_before_it(typed: bool, first: list[Update], later: list[Update]) -> None:
     later = [record for record in later if (record.key, record.place) not in {(one.key, one.place) for one in first}]
-    _, _, state = step(State(), table_of(first, typed), "records")
+    _, _, state = step(ChangelogState(), table_of(first, typed), "records")
     frontier = max((record.position for record in first), default=None)
     rows, _ = replayed(first)
     reference = {key: history[-1] for key, history in rows.items() if history}

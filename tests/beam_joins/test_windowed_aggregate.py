@@ -16,7 +16,7 @@ from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, pyth
 from beam_joins.sorting import combine_chunks
 from beam_joins.stream_time import ALWAYS
 from beam_joins.user_functions import Functions
-from beam_joins.windowed_aggregate import State, step
+from beam_joins.windowed_aggregate import WindowedAggregateState, step
 from tests.properties.strategies import cuts, split
 from tests.reference.record import LeftOut, Record
 from tests.reference.windowed_aggregate import WindowedAggregate
@@ -53,7 +53,7 @@ def added(aggregate: list[Any], value: bytes | None) -> list[Any] | None:
     return None if value == b"" else aggregate
 
 
-def windows_of(state: State) -> list[Windowed[Any]]:
+def windows_of(state: WindowedAggregateState) -> list[Windowed[Any]]:
     """The windows that are remembered."""
     rows = state.windows.table()
     return [] if rows is None else python_keys(combine_chunks(rows["group"]))
@@ -61,10 +61,10 @@ def windows_of(state: State) -> list[Windowed[Any]]:
 
 def in_steps(
     given: list[Any], pieces: list[int], grace: int | None, untils: list[int | None]
-) -> tuple[list[Any], list[Any], list[State]]:
+) -> tuple[list[Any], list[Any], list[WindowedAggregateState]]:
     """The changes, the late and bad records, and the state after each step."""
     functions = Functions("words", ArithmeticError)
-    state, changes, late, states = State(), [], [], []
+    state, changes, late, states = WindowedAggregateState(), [], [], []
     for rows, until in zip(split(rows_of(given), pieces), untils, strict=True):
         out, state = step(state, rows, windows, Fold(functions, list, added), grace, until)
         changes += list(out.changes)
@@ -159,10 +159,17 @@ def test_with_a_grace_a_window_is_forgotten_when_its_key_has_moved_on() -> None:
 def test_values_without_a_canonical_encoding_are_added_in_an_order_too() -> None:
     rows = rows_of([("a", range(1), 1, 1, 0), ("a", range(2), 1, 1, 0)])
     for turn in (rows, rows.take(pa.array([1, 0]))):
-        out, _ = step(State(), turn, windows, Fold(Functions("names"), str, lambda names, value: names + str(len(value))))
+        out, _ = step(
+            WindowedAggregateState(), turn, windows, Fold(Functions("names"), str, lambda names, value: names + str(len(value)))
+        )
         assert {change.new for change in out.changes} == {"12"}
 
 
 def test_changes_are_those_of_windowed_keys() -> None:
-    out, _ = step(State(), rows_of([("a", b"v", 7, 1, 0)]), windows, Fold(Functions("count"), int, lambda count, value: count + 1))
+    out, _ = step(
+        WindowedAggregateState(),
+        rows_of([("a", b"v", 7, 1, 0)]),
+        windows,
+        Fold(Functions("count"), int, lambda count, value: count + 1),
+    )
     assert list(out.changes) == [Change(Windowed("a", Window(start, start + 10)), None, 1, 7, 1) for start in (0, 5)]

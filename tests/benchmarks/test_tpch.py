@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.orders import main as orders
 from benchmarks.tpch import OPTIONS, main, write_tpch
 

@@ -1,7 +1,7 @@
 """``fk_join``: the foreign-key join."""
 
 from beam_joins.functions import keys_of
-from beam_joins.overlap import State, step
+from beam_joins.overlap import OverlapState, step
 from beam_joins.overlap_events import Shape
 from beam_joins.references import rejoined, subscriptions
 from tests.conformance import table_rules
@@ -26,7 +26,7 @@ def _reference(scenario: Scenario) -> Run:
 
 
 def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
-    shape, state = Shape(scenario.topology["type"], times="foreign_key"), State()
+    shape, state = Shape(scenario.topology["type"], times="foreign_key"), OverlapState()
     changes = []
     for left, right in zip(*(table_of(scenario, topic, values, cuts) for topic in ("left", "right")), strict=True):
         asking = subscriptions(left, keys_of("foreign_key", "reference", left.values), shape)

@@ -39,7 +39,7 @@ def table_of(scenario: Scenario, topic: str, values: Values, cuts: Cuts, emit: E
 
     By default tombstones of absent rows are changes too, as Kafka forwards them.
     """
-    state = changelog.State()
+    state = changelog.ChangelogState()
     for rows in split(rows_of(scenario, scenario.arrivals(topic), values), cuts):
         batch, _, state = changelog.step(state, rows, emit)
         yield batch

@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 from beam_joins import totals
-from beam_joins.aggregate import State, members, step
+from beam_joins.aggregate import AggregateState, members, step
 from beam_joins.arrangement import Arrangement
 from beam_joins.fold import Fold
 from beam_joins.functions import keys_of
@@ -68,7 +68,7 @@ def _reference(scenario: Scenario) -> Run:
 
 def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
     counts = scenario.topology["agg"] == "count"
-    changes, state = [], Arrangement() if counts else State()
+    changes, state = [], Arrangement() if counts else AggregateState()
     for table in table_of(scenario, "in", values, cuts):
         groups = keys_of("group_by", "reference", table.values)
         if counts:

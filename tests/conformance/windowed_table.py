@@ -13,7 +13,7 @@ from beam_joins.fold import Fold
 from beam_joins.joiner import joiner_in_columns
 from beam_joins.keys.columns import Ints
 from beam_joins.user_functions import Functions
-from beam_joins.windowed_aggregate import State, step
+from beam_joins.windowed_aggregate import WindowedAggregateState, step
 from tests.conformance import table_rules
 from tests.conformance.aggregate_judge import judge_windowed, windows_of
 from tests.conformance.answer import Run
@@ -78,7 +78,7 @@ def pair_of_counts(left: Any, right: Any) -> str:
 
 def _batches(scenario: Scenario, topic: str, values: Values, cuts: Cuts) -> Iterator[ChangeBatch]:
     """The windowed count of a topic through the kernel, run by run."""
-    topology, state = scenario.topology, State()
+    topology, state = scenario.topology, WindowedAggregateState()
 
     def assign(times: Ints) -> tuple[Ints, Ints, Ints]:
         windows = [(i, *window) for i, time in enumerate(times.tolist()) for window in windows_of(topology, time)]

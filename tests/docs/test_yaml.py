@@ -3,18 +3,24 @@
 import inspect
 import json
 import re
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
+import beam_joins
+import beam_joins.io
 from beam_joins.pipelines.yaml import __main__ as program
-from beam_joins.pipelines.yaml import tables
+from beam_joins.pipelines.yaml import provided
+from beam_joins.pipelines.yaml.options import NOT_IN_YAML
 from tests.docs.page import DOCS, blocks
 
 pytestmark = pytest.mark.xdist_group("yaml")  # Beam YAML takes twelve seconds to load: in one process
-PROVIDED = yaml.safe_load((Path(tables.__file__).with_name("providers.yaml")).read_text(encoding="utf-8"))[0]["transforms"]
+PROVIDED = yaml.safe_load((Path(provided.__file__).with_name("providers.yaml")).read_text(encoding="utf-8"))[0]["transforms"]
 ORDERS = [
     {"id": 1, "customer": "ann", "amount": 5, "op": "c", "at": 1},
     {"id": 2, "customer": "bob", "amount": 7.25, "op": "c", "at": 2},
@@ -22,6 +28,92 @@ ORDERS = [
     {"id": 3, "customer": "bob", "amount": 1, "op": "c", "at": 6},
     {"id": 3, "customer": "bob", "amount": 1, "op": "d", "at": 7},
 ]
+LEAVING = ("LatestTable", "TableToChanges", "TableToStream")
+TRANSFORMS = {
+    name: made
+    for module in (beam_joins, beam_joins.io)
+    for name in module.__all__
+    if inspect.isclass(made := getattr(module, name)) and hasattr(made, "expand")
+}
+ALL = """
+pipeline:
+  transforms:
+    - {type: Create, name: StockLog, config: {elements: [{item: tea, count: 7, at: 1}, {item: milk, count: 2, at: 2}]}}
+    - {type: Create, name: PriceLog, config: {elements: [{item: tea, price: 2.5, at: 3}, {item: milk, price: 1.0, at: 3}]}}
+    - {type: Create, name: ShelfLog, config: {elements: [{item: tea, shelf: a, at: 4}]}}
+    - type: Create
+      name: Sold
+      config: {elements: [{sale: 1, item: tea, n: 2, at: 2}, {sale: 2, item: tea, n: 2, at: 5}, {sale: 3, item: null, n: 1, at: 6}]}
+    - {type: TableFromChangelog, name: Stock, input: StockLog, config: {key: item, timestamp_by: at}}
+    - {type: TableFromChangelog, name: Price, input: PriceLog, config: {key: [item], timestamp_by: at}}
+    - {type: TableFromChangelog, name: Shelf, input: ShelfLog, config: {key: [item], timestamp_by: at, except_columns: [at]}}
+    - {type: TableFromChangelog, name: Sales, input: Sold, config: {key: [sale], timestamp_by: at}}
+    - type: TableTableJoin
+      input: {stock: Stock, price: Price, place: Shelf}
+      config: {tables: [stock, price, place], how: [inner, left],
+               joiner: {item: stock.item, count: stock.count, price: price.price, shelf: place.shelf}}
+    - {type: FilterTable, name: Kept, input: TableTableJoin, config: {predicate: count < 5 or shelf is None, negate: true}}
+    - type: MapTable
+      input: Kept
+      config: {fn: {worth: count * price, name: item.upper()}, schema: {worth: double, name: string}}
+    - {type: LatestTable, name: Last, input: MapTable, config: {key: [item]}}
+    - {type: WriteParquet, input: Last, config: {path: worth}}
+    - type: OneToManyJoin
+      input: {left: Stock, right: Sales}
+      config: {joiner: {count: left.count, n: right.n}, foreign_key: item, how: left, error_handling: {output: errors}}
+    - {type: TableToChanges, input: OneToManyJoin}
+    - type: AssertEqual
+      name: Pairs
+      input: TableToChanges
+      config: {elements: [
+        {old: null, new: {foreign_key: tea, primary_key: null, count: 7, n: null}, timestamp: 1, position: 1},
+        {old: {foreign_key: tea, primary_key: null, count: 7, n: null}, new: null, timestamp: 2, position: 2},
+        {old: null, new: {foreign_key: tea, primary_key: 1, count: 7, n: 2}, timestamp: 2, position: 2},
+        {old: null, new: {foreign_key: tea, primary_key: 2, count: 7, n: 2}, timestamp: 5, position: 5},
+        {old: null, new: {foreign_key: milk, primary_key: null, count: 2, n: null}, timestamp: 2, position: 2}]}
+    - type: ForeignKeyJoin
+      input: {left: Sales, right: Price}
+      config: {foreign_key: item, how: semi, error_handling: {output: errors}}
+    - {type: TableToStream, input: ForeignKeyJoin, config: {key: id}}
+    - type: AssertEqual
+      name: Semi
+      input: TableToStream
+      config: {elements: [{id: 1, sale: 1, item: tea, n: 2, at: 2, timestamp: 3},
+                          {id: 2, sale: 2, item: tea, n: 2, at: 5, timestamp: 5}]}
+    - type: StreamForeignKeyJoin
+      input: {stream: Sold, table: Price}
+      config: {joiner: {n: stream.n, price: table.price}, foreign_key: [item], key: sale, timestamp_by: at, how: left}
+    - type: AssertEqual
+      name: Priced
+      input: StreamForeignKeyJoin
+      config: {elements: [{sale: 1, n: 2, price: null, timestamp: 2}, {sale: 2, n: 2, price: 2.5, timestamp: 5},
+                          {sale: 3, n: 1, price: null, timestamp: 6}]}
+    - type: StreamTableJoin
+      input: {stream: Sold, table: Price}
+      config: {joiner: {n: stream.n, price: table.price}, key: [item], timestamp_by: at, error_handling: {output: errors}}
+    - {type: AssertEqual, name: SamePrice, input: StreamTableJoin, config: {elements: [{item: tea, n: 2, price: 2.5, timestamp: 5}]}}
+    - type: WindowedStreamJoin
+      input: {left: Sold, right: StockLog}
+      config: {joiner: {n: left.n, count: right.count}, key: [item], timestamp_by: at, before: 0.000003, after: 0, grace: 0,
+               error_handling: {output: errors}}
+    - {type: AssertEqual, name: Close, input: WindowedStreamJoin, config: {elements: [{item: tea, n: 2, count: 7, timestamp: 2}]}}
+    - {type: CountTable, input: Sales, config: {group_by: [item, n], error_handling: {output: errors}}}
+    - {type: FilterTable, name: Some, input: CountTable, config: {predicate: value > 1}}
+    - {type: LatestTable, name: Counts, input: Some}
+    - {type: AssertEqual, name: Counted, input: Counts, config: {elements: [{item: tea, n: 2, value: 2}]}}
+    - type: Flatten
+      name: Errors
+      input: [OneToManyJoin.errors, ForeignKeyJoin.errors, StreamTableJoin.errors, WindowedStreamJoin.errors, CountTable.errors]
+    - type: MapToFields
+      name: Reasons
+      input: Errors
+      config: {language: python, fields: {sale: "':3,' in record", reason: reason}}
+    - type: AssertEqual
+      input: Reasons
+      config: {elements: [{sale: true, reason: null_foreign_key}, {sale: true, reason: null_foreign_key},
+                          {sale: true, reason: null_key}, {sale: true, reason: null_key}, {sale: true, reason: null_group}]}
+"""
+"""Every form of option and input, with what comes out."""
 ENRICHED = [{"id": 1, "amount": 5.0, "name": None}, {"id": 2, "amount": 7.25, "name": "Bob"}]
 
 
@@ -79,7 +171,7 @@ def test_records_that_are_dropped_are_rows_of_the_output_that_error_handling_nam
 def test_beams_own_program_runs_it_with_the_providers(pipeline: str) -> None:
     from apache_beam.yaml import main
 
-    include = Path(tables.__file__).with_name("providers.yaml")
+    include = Path(provided.__file__).with_name("providers.yaml")
     Path("orders.yaml").write_text(f"{pipeline}\nproviders:\n  - include: {include}\n")
     main.run(["--yaml_pipeline_file=orders.yaml", "--runner=apache_beam.runners.portability.fn_api_runner.FnApiRunner"])
     assert enriched() == ENRICHED
@@ -93,8 +185,12 @@ def test_beams_own_program_runs_it_with_the_providers(pipeline: str) -> None:
             "foreign_key: custumer",
             r'"ForeignKeyJoin" at line \d+: foreign_key=.custumer.: there is no such',
         ),
-        ("type: left,", "type: middle,", r'"ForeignKeyJoin" at line \d+: .*choose one of'),
-        ("{left: Orders, right: Customers}", "[Orders, Customers]", r"at line \d+: give the inputs names: input: .left: NAME"),
+        ("amount >= 5", "amuont >= 5", r'"Large" at line \d+: predicate=.amuont >= 5.: there is no column amuont; there are id, cust'),
+        ("amount >= 5", "amount >=", r'"Large" at line \d+: predicate=.amount >=.: give a Python expression'),
+        ("left: Large", "left: CustomerLog", r'"ForeignKeyJoin" at line \d+: ForeignKeyJoin takes a table as left, not rows'),
+        ("how: left", "type: left", r'"ForeignKeyJoin" at line \d+: ForeignKeyJoin has no option type: choose among joiner, '),
+        ("how: left", "how: middle", r'"ForeignKeyJoin" at line \d+: .*choose one of'),
+        ("{left: Large, right: Customers}", "[Large, Customers]", r"at line \d+: give the inputs names: input: .left: NAME"),
         ("amount: double", "amount: dubble", r'"Orders" at line \d+.*schema: amount: dubble is no type of Arrow'),
         ("amount: double", "amount: int64", r"orders.jsonl, line 2: .*amount"),
         ("path: orders.jsonl", "path: nowhere.jsonl", r'"Orders" at line \d+.*there is no file nowhere.jsonl'),
@@ -119,8 +215,58 @@ def test_the_table_has_the_transforms_and_their_words() -> None:
     for row in table.splitlines()[2:]:
         names, _, config = (re.findall(r"`(\w+)`", cell) for cell in row.strip("|").split("|"))
         written |= dict.fromkeys(names, config)
-    reference = {name: list(inspect.signature(getattr(tables, path.rpartition(".")[2])).parameters) for name, path in PROVIDED.items()}
+    reference = {name: list(inspect.signature(getattr(provided, name)).parameters) for name in PROVIDED}
     assert written == reference
+
+
+def test_the_options_are_those_of_the_classes_with_their_help() -> None:
+    from apache_beam.yaml.yaml_provider import InlineProvider
+
+    left_out = set()
+    for name in PROVIDED:
+        python = {} if name in LEAVING else inspect.signature(TRANSFORMS[name]).parameters
+        not_in_yaml = {option: {option, f"{name}.{option}"} & {*NOT_IN_YAML} for option in python}
+        left_out |= {each for found in not_in_yaml.values() for each in found}
+        added = ["key"] * (name in LEAVING) + ["error_handling"] * hasattr(TRANSFORMS[name], "with_outputs")
+        fields = InlineProvider({name: getattr(provided, name)}).config_schema(name).fields
+        assert [field.name for field in fields] == [*(option for option, found in not_in_yaml.items() if not found), *added], name
+        if name != "ReadGrowingChangelog":  # whose options are those of ReadChangelog
+            assert [field.name for field in fields if not field.description] == [], name
+    assert left_out == {*NOT_IN_YAML}
+    assert {*TRANSFORMS} - {*PROVIDED} == {
+        *("AggregateTable", "ReduceTable", "WindowedAggregate", "WindowedTableJoin", "WindowedTableToStream"),  # take functions
+        *("ReadGrowingFiles", "ReadKafka", "ReadParquet"),  # Beam YAML has readers of rows
+    }
+
+
+def test_a_new_option_of_a_class_is_an_option_of_yaml() -> None:
+    import apache_beam as beam
+
+    class Limit(beam.PTransform):  # type: ignore[type-arg]
+        """Limits rows.
+
+        * ``by``, ``of``: a column, as in
+          ``Limit(by="id")``.
+        """
+
+        def __init__(self, *, by: str | Sequence[str], of: timedelta | float = 5, schema: pa.Schema | None = None) -> None:
+            super().__init__()
+            self.given = by, of, schema
+
+    made = provided.provided(Limit)
+    assert '  by: a column, as in `Limit(by="id")`.\n  of: a column, as in `Limit(by="id")`. In YAML seconds.' in str(made.__doc__)
+    assert made(by=["id"], of=1.5, schema={"id": "int8"})._transform.given == ("id", 1.5, pa.schema([("id", pa.int8())]))
+    assert made(by=["shop", "id"])._transform.given == (["shop", "id"], 5, None)
+    for config, message in (({"by": "id", "on": 1}, "Limit has no option on: choose among by, of, schema"), ({"of": 1}, "needs by")):
+        with pytest.raises(ValueError, match=message):
+            made(**config)
+
+
+def test_every_form_of_transform_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("all.yaml").write_text(ALL)
+    assert program.main(["all.yaml", "--runner=DirectRunner"]) == 0
+    assert pq.read_table(next(Path().glob("worth-*.parquet"))).to_pylist() == [{"item": "tea", "worth": 17.5, "name": "TEA"}]
 
 
 def test_rows_come_out_as_they_went_in_with_their_types() -> None:
@@ -130,9 +276,13 @@ def test_rows_come_out_as_they_went_in_with_their_types() -> None:
 
     row = beam.Row(id=1, at=Timestamp(micros=1_700_000_000_123_456), tags=["a"], inner=beam.Row(x=1.5, y=b"z"), lsn=3)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        table = pipeline | beam.Create([row]) | "table" >> tables.table_from_changelog(["id"], "at", ["lsn"], except_columns=["lsn"])
+        table = (
+            pipeline
+            | beam.Create([row])
+            | "table" >> provided.TableFromChangelog(key=["id"], timestamp_by="at", sequence_by=["lsn"], except_columns=["lsn"])
+        )
         assert_that(
-            table | "latest" >> tables.latest_table(["id"]), equal_to([beam.Row(id=1, at=row.at, tags=["a"], inner=row.inner)])
+            table | "latest" >> provided.LatestTable(key=["id"]), equal_to([beam.Row(id=1, at=row.at, tags=["a"], inner=row.inner)])
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import write_sample
+from beam_joins.pipelines.commands.sample.sample_files import write_sample
 from tests.faults.machine import Started, hidden, results, temporary_files
 from tests.pipelines.history import arrive, cut
 from tests.pipelines.writers import WRITERS

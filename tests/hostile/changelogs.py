@@ -20,7 +20,7 @@ from pyarrow import feather
 from beam_joins.pipelines.changelogs.changelog import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader, made_of
 from beam_joins.pipelines.changelogs.read_records import MadeRows, OnBadRecord, ReadParts, RecordReader
-from beam_joins.pipelines.commands.sample.files import ORDER_SCHEMA
+from beam_joins.pipelines.commands.sample.sample_files import ORDER_SCHEMA
 from beam_joins.pipelines.formats.columns import PLACE, Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import Part

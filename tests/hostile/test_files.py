@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.commands.sample.files import write_sample
+from beam_joins.pipelines.commands.sample.sample_files import write_sample
 from beam_joins.pipelines.formats.csv import _row
 from tests.hostile.changelogs import WRITTEN, bz2, json_lines, read
 from tests.hostile.damage import TIMES, damaged

@@ -17,6 +17,7 @@ import beam_joins
 from beam_joins.io import (
     ReadChangeEvents,
     ReadChangelog,
+    ReadDelta,
     ReadGrowingChangelog,
     ReadGrowingFiles,
     ReadKafka,
@@ -25,6 +26,7 @@ from beam_joins.io import (
     ReadPostgres,
     WriteChangelog,
     WriteDelta,
+    WriteDuckLake,
     WriteParquet,
     WritePostgres,
 )
@@ -88,10 +90,17 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "StreamForeignKeyJoin": {
         **{"joiner": (max, "function"), "foreign_key": ("x", "text function"), "how": ("inner", "")},
-        "sequence_by": ("s", NAMES),
+        **{"key": (None, NAMES), "timestamp_by": (None, NAMES), "sequence_by": ("s", NAMES)},
+        **{"stream_schema": (None, "none schema"), "schema": (None, "none schema")},
     },
     "StreamTableJoin": {
         **{"joiner": (max, "function"), "how": ("inner", ""), "sequence_by": ("s", NAMES), "window_of": (None, "none function")},
+        **{
+            "key": (None, NAMES),
+            "timestamp_by": (None, NAMES),
+            "stream_schema": (None, "none schema"),
+            "schema": (None, "none schema"),
+        },
     },
     "TableFromChangelog": {
         **{"key": ("id", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "tie_break_by": ("u", NAMES)},
@@ -111,7 +120,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
             "add": (max, "function"),
         },
         **{"grace": (1, "none seconds"), "key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES)},
-        "schema": (SCHEMA, "none schema"),
+        "stream_schema": (SCHEMA, "none schema"),
     },
     "WindowedStreamJoin": {
         **{
@@ -121,7 +130,8 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
             "after": (1, "seconds"),
             "grace": (1, "seconds"),
         },
-        **{"key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES), "schemas": ((SCHEMA, SCHEMA), "none")},
+        **{"key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES)},
+        "stream_schemas": ((SCHEMA, SCHEMA), "none"),
         "schema": (None, "none schema"),
     },
     "WindowedTableJoin": {
@@ -149,18 +159,26 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "ReadKafkaChangeEvents": {**EVENTS, **KAFKA, "key": ("id", "text"), "schema": (None, "none schema")},
     "ReadParquet": {"path": ("p.parquet", "text"), "columns": (None, "none nothing")},
+    "ReadDelta": {
+        **{"path": ("d", "text"), "key": ("id", "text"), "schema": ("said", "none schema"), "sequence_by": ("_commit_version", "")},
+        **{"storage_options": (None, "none settings"), "emit": ("updates", "")},
+    },
     "ReadPostgres": {
         **{"conninfo": ("dbname=x", "empty"), "slot": ("s", "text"), "publication": (None, "none text"), "table": ("t", "text")},
         **{"tables": ((), "nothing"), "key": (None, "none text"), "schema": ("said", "none schema"), "emit": ("updates", "")},
         "without_earlier": ("fail", ""),
     },
     "WriteChangelog": {
-        **{"path": ("w.jsonl", ""), "as_": ("upserts", ""), "key": ("id", NAME), "table": ("", "empty text")},
+        **{"path": ("w.jsonl", ""), "records": ("upserts", ""), "key": ("id", NAME), "table": ("", "empty text")},
     },
     "WriteDelta": {
         **{"path": ("d", "text"), "key": ("id", NAME), "application": (None, NAME), "storage_options": (None, "none settings")},
     },
-    "WriteParquet": {"prefix": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
+    "WriteDuckLake": {
+        **{"catalog": ("l", "text"), "table": ("t", "text"), "key": ("id", NAME), "application": (None, NAME)},
+        "data_path": (None, NAME),
+    },
+    "WriteParquet": {"path": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
     "WritePostgres": {
         **{"conninfo": ("dbname=x", "empty"), "table": ("t", "text"), "key": ("id", "text"), "schema": (SCHEMA, "none schema")},
         **{"position": ("p", "text"), "deleted": ("d", "text"), "create": (False, "flag"), "existing": ("refuse", "")},
@@ -169,8 +187,8 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
 """Of each option a value of its form, and what else is one."""
 READERS_AND_WRITERS = (
     *(ReadChangelog, ReadGrowingChangelog, ReadChangeEvents, ReadKafkaChangeEvents),
-    *(ReadKafka, ReadGrowingFiles, ReadParquet, ReadPostgres),
-    *(WriteChangelog, WriteDelta, WriteParquet, WritePostgres),
+    *(ReadKafka, ReadGrowingFiles, ReadParquet, ReadDelta, ReadPostgres),
+    *(WriteChangelog, WriteDelta, WriteDuckLake, WriteParquet, WritePostgres),
 )
 TRANSFORMS: dict[str, Callable[..., Any]] = {
     transform.__name__: transform

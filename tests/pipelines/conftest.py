@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beam_joins.pipelines.commands import programs
-from beam_joins.pipelines.commands.sample.files import SampleFiles, write_sample
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles, write_sample
 from beam_joins.pipelines.orders import main
 from tests.pipelines.join_run import LEFT, RIGHT
 from tests.pipelines.orders_run import BAD, GOOD, Run, run_of, write

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import feather
 
 from beam_joins.iso_times import EPOCH
-from beam_joins.pipelines.commands.sample.files import CUSTOMER_SCHEMA, ORDER_SCHEMA, SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import CUSTOMER_SCHEMA, ORDER_SCHEMA, SampleFiles
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import read_avro, read_lines
 

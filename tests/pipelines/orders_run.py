@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import fastavro
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from tests.pipelines.naive_orders import Answer, Row, in_order, naive_orders
 
 
@@ -41,8 +41,8 @@ BAD = {
     "column 'lsn' is not a whole number: '\u0661\u0662'": json.dumps({**GOOD, "lsn": "\u0661\u0662"}),
     "column 'lsn' does not fit in 64 bits": json.dumps({**GOOD, "lsn": 2**63}),
     "column 'updated_at' does not fit in 64 bits as microseconds": json.dumps({**GOOD, "updated_at": 10**30}),
-    "column 'op' is 'x': add x to --orders-upserts, --orders-deletes or --orders-ignored": json.dumps({**GOOD, "op": "x"}),
-    "column 'op' is null: add null to --orders-upserts": json.dumps({**GOOD, "op": None}),
+    "column 'op' is 'x': add x to --orders-apply-as-upserts, --orders-apply-as-deletes or": json.dumps({**GOOD, "op": "x"}),
+    "column 'op' is null: add null to --orders-apply-as-upserts": json.dumps({**GOOD, "op": None}),
     "column 'order_id' holds whole numbers, but here text: '1'": json.dumps({**GOOD, "order_id": "1"}),
     "column 'customer_id' holds whole numbers, but here text: 'Ann'": json.dumps({**GOOD, "customer_id": "Ann"}),
     "column 'amount' is not a number: 'much'": json.dumps({**GOOD, "amount": "much"}),

@@ -51,7 +51,7 @@ def parquet(**columns: pa.Array) -> bytes:
 def of_format(name: str, write: Callable[[list[Any]], bytes]) -> Case:
     format_ = name.split(".")[0]
     if format_ in ("orders", "zstd"):
-        options = ["--key=order_id", "--timestamp=updated_at", "--sequence=lsn", "--delete-column=op"]
+        options = ["--key=order_id", "--timestamp-by=updated_at", "--sequence-by=lsn", "--apply-as-deletes=op=d,delete"]
         return Case(name, write(ROWS), options, PLAIN, ("op", "lsn"))
     envelopes: dict[str, Any] = {"format": format_, "key": "order_id", "table": "orders"}
     return Case(name, write(ROWS), [f"--format={format_}", "--key=order_id", "--table=orders"], envelopes)
@@ -64,32 +64,39 @@ CASES = {
     "times in ISO 8601": Case(
         "a.jsonl",
         lines(*({"id": n, "at": at} for n, at in enumerate([f"{NOON}Z", f"{NOON}+02:00", NOON, "2026-01-02", f"{NOON}.5Z"]))),
-        ["--key=id", "--timestamp=at", "--sequence=", "--delete-column="],
+        ["--key=id", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes="],
         {"key": "id", "timestamp_by": "at"},
     ),
     "milliseconds": Case(
         "a.jsonl",
         lines({"id": 1, "at": 1_767_000_000_123}, {"id": 1, "at": 1_767_000_000_124, "v": 1}),
-        ["--key=id", "--timestamp=at", "--timestamp-unit=ms", "--sequence=", "--delete-column="],
+        ["--key=id", "--timestamp-by=at", "--timestamp-unit=ms", "--sequence-by=", "--apply-as-deletes="],
         {"key": "id", "timestamp_by": "at", "timestamp_unit": "ms"},
     ),
     "times of columns": Case(
         "a.parquet",
         parquet(id=pa.array([1, 2]), at=pa.array([AT, AT], pa.timestamp("us")), day=pa.array([DAY, DAY]), lsn=pa.array([1, 2])),
-        ["--key=id", "--timestamp=at", "--sequence=lsn", "--delete-column="],
+        ["--key=id", "--timestamp-by=at", "--sequence-by=lsn", "--apply-as-deletes="],
         {"key": "id", "timestamp_by": "at", "sequence_by": "lsn"},
         ("lsn",),
     ),
     "dates that order": Case(
         "a.parquet",
         parquet(id=pa.array([1, 1]), day=pa.array([DAY, DAY + dt.timedelta(1)])),
-        ["--key=id", "--timestamp=day", "--sequence=", "--delete-column="],
+        ["--key=id", "--timestamp-by=day", "--sequence-by=", "--apply-as-deletes="],
         {"key": "id", "timestamp_by": "day"},
     ),
     "words for deletes, for upserts and for no change": Case(
         "a.jsonl",
         lines(*({"id": 1, "at": n, "op": op, "v": n} for n, op in enumerate(["NEW", "OLD", "GONE", "New", "u"]))),
-        ["--key=id", "--timestamp=at", "--sequence=", "--delete-column=op", "--deletes=gone", "--upserts=new,u", "--ignored=old"],
+        [
+            "--key=id",
+            "--timestamp-by=at",
+            "--sequence-by=",
+            "--apply-as-deletes=op=gone",
+            "--apply-as-upserts=op=new,u",
+            "--ignored=op=old",
+        ],
         {
             **{"key": "id", "timestamp_by": "at", "apply_as_deletes": {"op": ["gone"]}, "apply_as_upserts": {"op": ["new", "u"]}},
             "ignored": {"op": ["old"]},
@@ -99,48 +106,48 @@ CASES = {
     "a time that marks deletes": Case(
         "a.jsonl",
         lines({"id": 1, "at": 1, "gone": None}, {"id": 1, "at": 2, "gone": "2026-01-02"}, {"id": 2, "at": 3}),
-        ["--key=id", "--timestamp=at", "--sequence=", "--delete-column=gone", "--deletes=not-null"],
+        ["--key=id", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes=gone=not-null"],
         {"key": "id", "timestamp_by": "at", "apply_as_deletes": {"gone": ["not-null"]}},
         ("gone",),
     ),
     "truth values that mark deletes": Case(
         "a.jsonl",
         lines({"id": 1, "at": 1, "gone": False}, {"id": 1, "at": 2, "gone": True}),
-        ["--key=id", "--timestamp=at", "--sequence=", "--delete-column=gone"],
+        ["--key=id", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes=gone"],
         {"key": "id", "timestamp_by": "at", "apply_as_deletes": "gone"},
         ("gone",),
     ),
     "CSV with its delimiter and encoding": Case(
         "a.csv",
         'id;at;lsn;name\r\n1;5;1;Müller\r\n2;6;2;\r\n1;7;3;"a;b"\r\n'.encode("latin-1"),
-        ["--key=id", "--timestamp=at", "--sequence=lsn", "--delete-column=", "--encoding=latin-1"],
+        ["--key=id", "--timestamp-by=at", "--sequence-by=lsn", "--apply-as-deletes=", "--encoding=latin-1"],
         {"key": "id", "timestamp_by": "at", "sequence_by": "lsn", "encoding": "latin-1"},
         ("lsn",),
     ),
     "keys and sequences of several columns": Case(
         "a.jsonl",
         lines(*({"shop": "a", "nr": n % 2, "at": 5, "commit": n // 2, "lsn": n, "v": n} for n in range(6))),
-        ["--key=shop,nr", "--timestamp=at", "--sequence=commit,lsn", "--delete-column="],
+        ["--key=shop,nr", "--timestamp-by=at", "--sequence-by=commit,lsn", "--apply-as-deletes="],
         {"key": ["shop", "nr"], "timestamp_by": "at", "sequence_by": ["commit", "lsn"]},
         ("commit", "lsn"),
     ),
     "records that nothing orders": Case(
         "a.jsonl",
         lines(*({"id": 1, "at": 5, "lsn": 7, "op": op, "v": n} for n, op in enumerate("cdu"))),
-        ["--key=id", "--timestamp=at", "--sequence=lsn", "--delete-column=op"],
+        ["--key=id", "--timestamp-by=at", "--sequence-by=lsn", "--apply-as-deletes=op=d"],
         {"key": "id", "timestamp_by": "at", "sequence_by": "lsn", "apply_as_deletes": {"op": ["d"]}},
         ("op", "lsn"),
     ),
     "numbers of many digits": Case(
         "a.jsonl",
         b'{"id": 1, "at": 1, "n": 9007199254740993.25, "m": 123456789012345678901234, "x": 1.50}\n{"id":2,"at":2,"n":1e-7}\n',
-        ["--key=id", "--timestamp=at", "--sequence=", "--delete-column="],
+        ["--key=id", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes="],
         {"key": "id", "timestamp_by": "at"},
     ),
     "bad records and null keys": Case(
         "a.jsonl",
         lines({"id": 1, "at": 1}, {"id": None, "at": 2}, {"at": 3}, {"id": 2, "at": "soon"}, {"id": 3}) + b"[1]\nx\n",
-        ["--key=id", "--timestamp=at", "--sequence=", "--delete-column=", "--on-bad-record=drop"],
+        ["--key=id", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes=", "--on-bad-record=drop"],
         {"key": "id", "timestamp_by": "at", "on_bad_record": "drop"},
     ),
 }

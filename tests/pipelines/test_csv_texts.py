@@ -133,14 +133,14 @@ def test_a_quote_without_an_end_makes_one_bad_line(tmp_path: Path, monkeypatch: 
         ),
         (
             "id,updated_at,name\n1,2,a\n2,2,Müller\n".encode("latin-1"),
-            ["--sequence=", "--delete-column="],
+            ["--sequence-by=", "--apply-as-deletes="],
             "rows: p.csv, line 3: column 'name' is not UTF-8 (byte 0xfc): say with --encoding what it is, as in --encoding=cp1252 or "
             "latin-1 (--on-bad-record=drop goes on without such records)",
         ),
         (
             b"id\n1\n",
             ["--encoding=ascii", "--key=x"],
-            "rows have no columns 'x' (--key) and 'updated_at' (--timestamp): p.csv has id; ",
+            "rows have no columns 'x' (--key) and 'updated_at' (--timestamp-by): p.csv has id; ",
         ),
         (b"id\n\x81\n", ["--encoding=cp1252"], "rows: p.csv is not text of the encoding cp1252: "),
         (b"\xff\xfei\x00d\x00\n", [], "rows: p.csv is not text of the encoding utf-16: "),
@@ -158,7 +158,7 @@ def test_the_options_are_for_csv(beam_joins: Run) -> None:
 
 def test_commands_and_read_changelog_read_the_same(beam_joins: Run) -> None:
     Path("p.csv").write_bytes(written([{**row, "name": "Müller"} for row in ROWS], ";", "\r\n").encode("latin-1"))
-    ran = beam_joins("table", "--input", "p.csv", "--encoding=latin-1", "--timestamp=at", "--latest", "l.jsonl")
+    ran = beam_joins("table", "--input", "p.csv", "--encoding=latin-1", "--timestamp-by=at", "--latest", "l.jsonl")
     assert ran.code == 0, ran.err
     expected = [{**row, "name": "Müller"} for row in ROWS]
     assert sorted(read_lines(Path("l.jsonl")), key=lambda row: row["id"]) == expected

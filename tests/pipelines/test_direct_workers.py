@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 
 from beam_joins import LatestTable, TableFromChangelog, cores
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.direct import JobFailed, RunnerSetupError, direct_runner
 from beam_joins.transforms.engine import replay_options
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, write

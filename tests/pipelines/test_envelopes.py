@@ -18,7 +18,7 @@ from beam_joins.arrivals import Life
 from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.changelogs.changelog import Changelog, look_into
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.formats.columns import enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
@@ -390,8 +390,8 @@ def test_a_line_that_is_none_of_the_format_is_a_bad_record_with_its_place(run: R
 
 def test_options_that_do_not_fit_together_are_refused(run: Run, small: SampleFiles) -> None:
     files = ["--orders", str(small.orders), "--customers", str(small.customers), *OUTPUTS]
-    assert "--orders-sequence is not for --orders-format=maxwell" in one_sentence(
-        run(*files, "--orders-format=maxwell", "--orders-sequence=lsn")
+    assert "--orders-sequence-by is not for --orders-format=maxwell" in one_sentence(
+        run(*files, "--orders-format=maxwell", "--orders-sequence-by=lsn")
     )
     assert "--customers-table is for files of envelopes" in one_sentence(run(*files, "--customers-table=c"))
     assert "no change says which columns are its primary key" in one_sentence(run(*files, "--orders-format=debezium"))

@@ -11,7 +11,7 @@ import pytest
 
 from beam_joins.pipelines.commands.explain.command import main
 from beam_joins.pipelines.commands.explain.drawing import draw
-from beam_joins.pipelines.commands.explain.events import DROPPED, RESULT, Event, Side, events_of
+from beam_joins.pipelines.commands.explain.events import DROPPED, RESULT, Event, ExplainedSide, events_of
 
 ORDERS = [
     {"id": 1, "by": "ann", "position": 1, "op": "upsert"},
@@ -26,7 +26,9 @@ PEOPLE = [
 
 
 def explained(how: str, foreign_key: str | None = "by") -> list[str]:
-    events = events_of(Side(ORDERS, "id", "position", "op"), Side(PEOPLE, "key", "position", "op"), how=how, foreign_key=foreign_key)
+    events = events_of(
+        ExplainedSide(ORDERS, "id", "position", "op"), ExplainedSide(PEOPLE, "key", "position", "op"), how=how, foreign_key=foreign_key
+    )
     return [f"{event.position} {event.change}" for event in events if event.table == RESULT]
 
 
@@ -65,9 +67,9 @@ def ran(folder: Path, *options: str, left: list[dict[str, Any]] = ORDERS) -> int
     [
         (["--right-key", "key", "--foreign-key", "customer"], ORDERS, "has no column 'customer': it has id, by, position, op"),
         ([], ORDERS, "right have no column 'id' (--key)"),
-        (["--right-key", "key", "--position", "lsn"], ORDERS, "left have no column 'lsn' (--position)"),
+        (["--right-key", "key", "--sequence-by", "lsn"], ORDERS, "left have no column 'lsn' (--sequence-by)"),
         (["--right-key", "key"], [{"id": 1, "position": 1}], "right.jsonl holds text: no row would find another"),
-        (["--right-key", "key"], [{"id": 1, "position": "x"}], "--position: 'position' is not a whole number"),
+        (["--right-key", "key"], [{"id": 1, "position": "x"}], "--sequence-by: 'position' is not a whole number"),
         (["--right-key", "key"], [{"id": 1, "position": 1, "op": "zap"}], "'op' has zap: neither an upsert nor a delete"),
         (["--right-key", "key"], [{"id": 1, "position": n} for n in range(501)], "more than 500 records"),
     ],

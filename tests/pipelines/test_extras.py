@@ -76,5 +76,5 @@ def test_a_missing_extra_is_an_import_error_and_a_wrong_input(monkeypatch: pytes
         kafka()
     assert isinstance(raised.value, InputError)
     monkeypatch.setattr(write_delta, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match="^WriteDelta needs deltalake: pip install "):
+    with pytest.raises(MissingExtra, match="^Delta tables need deltalake: pip install "):
         WriteDelta("delta")

@@ -1,4 +1,4 @@
-"""The files of one changelog agree on what their columns are, in one run and in runs that go on."""
+"""The files of one changelog agree on what their columns are, in one run and in incremental runs."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ def test_text_in_a_column_that_had_numbers_in_the_first_run_is_refused_with_the_
     ran = table_of(beam_joins, ZIPS[::-1], runs=True)
     assert ran.code == 2
     assert "column 'zip' is '02116', which may be no number" in ran.err
-    assert "say from the first run on what it is, with --schema (zip:string or zip:int64)" in ran.err
+    assert "say from the first run on what it is, with --schema-overrides (zip:string or zip:int64)" in ran.err
 
 
 def test_the_library_reads_it_so_in_one_run_and_in_runs_that_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ MIXED: dict[str, tuple[list[Callable[[Path], None]], Sequence[str]]] = {
             lambda path: pq.write_table(rows(at=TIMES), path / "0.parquet"),
             lambda path: pq.write_table(rows(at=NUMBERS), path / "1.parquet"),
         ],
-        ("--sequence", "at"),
+        ("--sequence-by", "at"),
     ),
     "a sequence, in Parquet and JSON lines": (
         [
@@ -101,7 +101,7 @@ MIXED: dict[str, tuple[list[Callable[[Path], None]], Sequence[str]]] = {
                 (path / "1.jsonl").write_text(json.dumps({"id": 1, "op": "u", "lsn": 1, "updated_at": AT, "at": AT}) + "\n") and None
             ),
         ],
-        ("--sequence", "lsn,at"),
+        ("--sequence-by", "lsn,at"),
     ),
     "a value": (
         [
@@ -130,7 +130,7 @@ def test_times_in_one_file_and_numbers_in_another_are_refused(beam_joins: Run, c
 def test_nanoseconds_that_order_the_changes_are_refused_where_the_event_time_does(beam_joins: Run) -> None:
     at = pa.array([AT * 10**9 + 2, AT * 10**9 + 1], pa.timestamp("ns"))
     pq.write_table(pa.table({"id": [1, 1], "v": ["newer", "older"], "op": ["u", "u"], "at": at}), "ns.parquet")
-    ran = beam_joins("table", "--input", "ns.parquet", "--sequence=", "--timestamp", "at", "--latest", "now.jsonl")
+    ran = beam_joins("table", "--input", "ns.parquet", "--sequence-by=", "--timestamp-by", "at", "--latest", "now.jsonl")
     assert ran.code == 2
     assert "column 'at' has nanoseconds, which microseconds do not order: name a column with whole numbers" in ran.err
     for unit, value in (("ns", 1_001), ("us", "1970-01-01T00:00:00.0000010010")):

@@ -111,7 +111,7 @@ def test_types_of_files_stay_what_they_are(beam_joins: Run, suffix: str) -> None
     row = {"id": 1, "op": "c", "lsn": 1, "updated_at": 5, "d": 20_000, "t": 7, "b": b"\0\xff", "l": [1, None], "p": Decimal("1.50")}
     pq.write_table(pa.Table.from_pylist([row], pa.schema({**about, **types})), "x.parquet")
     assert beam_joins("table", "--input", "x.parquet", "--latest", f"now.{suffix}").code == 0
-    again = beam_joins("table", "--input", f"now.{suffix}", "--sequence=", "--delete-column=", "--latest", "again.parquet")
+    again = beam_joins("table", "--input", f"now.{suffix}", "--sequence-by=", "--apply-as-deletes=", "--latest", "again.parquet")
     assert again.code == 0, again.err
     kept = [name for name in pq.read_schema("x.parquet").names if name not in ("op", "lsn")]
     assert pq.read_table("again.parquet").equals(pq.read_table("x.parquet", columns=kept))
@@ -125,11 +125,11 @@ def test_a_number_that_does_not_fit_its_column_is_a_bad_record(beam_joins: Run, 
     asked = ["table", "--input", "x.jsonl", "--latest", "now.parquet"]
     sentence = refused(beam_joins(*asked))
     assert sentence.startswith(
-        "rows: x.jsonl, line 3: column 'n' is of type double, which does not hold all digits of 9007199254740993.25 (--schema says"
+        "rows: x.jsonl, line 3: column 'n' is of type double, which does not hold all digits of 9007199254740993.25 (--schema"
     )
     ran = beam_joins(*asked, "--on-bad-record", "drop")
     assert (ran.code, sorted(row["id"] for row in pq.read_table("now.parquet").to_pylist())) == (0, [1, 2])
-    assert beam_joins(*asked, "--schema", "n:decimal(20,2)").code == 0
+    assert beam_joins(*asked, "--schema-overrides", "n:decimal(20,2)").code == 0
     assert sorted(row["n"] for row in pq.read_table("now.parquet").to_pylist())[-1] == Decimal("9007199254740993.25")
 
 
@@ -137,7 +137,7 @@ def test_a_number_that_does_not_fit_its_column_is_a_bad_record(beam_joins: Run, 
     ("options", "message"),
     [
         (["--select", 'left.id as "a b"', "--latest", "x.avro"], "--latest: x.avro: column 'a b': Avro takes letters, digits and _"),
-        (["--left-schema", "nr:int64", "--latest", "x.csv"], "left rows have no column 'nr' (--left-schema)"),
+        (["--left-schema-overrides", "nr:int64", "--latest", "x.csv"], "left rows have no column 'nr' (--left-schema-overrides)"),
         (["--left-key", "id,by", "--latest", "x.csv", "--foreign-key="], "--left-key is of the columns id, by and --right-key of"),
         (["--foreign-key", "by,n", "--latest", "x.csv"], "--foreign-key is of the columns by, n and --right-key of the column id"),
         (["--foreign-key", "by,nr", "--latest", "x.csv"], "left rows have no column 'nr' (--foreign-key)"),

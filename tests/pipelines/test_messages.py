@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.pipelines.changelogs.read_log import WasRead
-from beam_joins.pipelines.commands import slot
+from beam_joins.pipelines.commands import slot_command
+from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
-from beam_joins.pipelines.commands.options import parse
 from beam_joins.pipelines.commands.report.page import page_of
 from beam_joins.pipelines.commands.runs import Runs
 from beam_joins.pipelines.commands.steps import Step
@@ -37,8 +37,14 @@ from tests.pipelines.orders_run import Run, run_of, write
         (["table", "--on-bad-record=ignore"], "--on-bad-record: 'ignore' is none of fail, drop: do you mean drop?"),
         (["table", "--key"], "--key: expected one argument"),
         (["joint"], "'joint' is none of join, table, orders, slot, explain, sample: do you mean join?"),
-        (["join", "--left-delimiter=;;"], "--left-delimiter: ';;' is no delimiter of CSV: give one of , ; tab |"),
-        (["table", "--encoding=hex"], "--encoding: 'hex' is no encoding of text: give one such as utf-8, cp1252, latin-1 or utf-16"),
+        (
+            ["join", *FILES, "--latest=x.jsonl", "--left-delimiter=;;"],
+            "--left-delimiter: ';;' is no delimiter of CSV: give one of , ; tab |",
+        ),
+        (
+            ["table", "--input=l.jsonl", "--latest=x.jsonl", "--encoding=hex"],
+            "--encoding: 'hex' is no encoding of text: give one such as utf-8, cp1252, latin-1 or utf-16",
+        ),
         (["explain", "a", "b", "--how=full"], "--how: 'full' is none of inner, left, right, outer, semi, anti: do you mean outer?"),
         (["sample", "--format=json", "--out", "o"], "--format: 'json' is none of avro, jsonl: do you mean jsonl?"),
         (["slot", "make", "postgres://h/d?slot=s"], "'make' is none of create, show, drop"),
@@ -50,12 +56,6 @@ def test_a_wrong_choice_is_one_line_with_the_nearest_one(beam_joins: Run, argume
 
 def test_an_unknown_option_is_one_line(beam_joins: Run) -> None:
     assert refused(beam_joins("join", *FILES, "--letf-key", "id")).startswith("unknown option: --letf-key id: do you mean --left-key?")
-
-
-def test_help_names_options_as_they_are_written(beam_joins: Run) -> None:
-    said = beam_joins("join", "--help").out
-    assert "--left-ignored=-U" in said
-    assert "--right-ignored=-U" in said
 
 
 def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(
@@ -146,12 +146,12 @@ def test_a_report_knows_the_seconds_of_writing(beam_joins: Run) -> None:
 def test_all_missing_columns_of_a_side_are_named_at_once_with_the_empty_form(beam_joins: Run) -> None:
     Path("o.csv").write_text("Order No,operation,seq\n1,x,2\n")
     assert refused(beam_joins("join", "--left", "o.csv", "--right", "r.jsonl", "--latest", "x.jsonl")) == (
-        "left rows have no columns 'id' (--left-key), 'updated_at' (--left-timestamp), 'lsn' (--left-sequence) and 'op' "
-        "(--left-delete-column): o.csv has Order No, operation, seq; name others with these options, or give --left-sequence= and "
-        "--left-delete-column= if there is none"
+        "left rows have no columns 'id' (--left-key), 'updated_at' (--left-timestamp-by), 'lsn' (--left-sequence-by) and 'op' "
+        "(--left-apply-as-deletes): o.csv has Order No, operation, seq; name others with these options, or give "
+        "--left-sequence-by= and --left-apply-as-deletes= if there is none"
     )
-    assert refused(beam_joins("join", *BY, "--left-delete-column=x", "--latest", "x.jsonl")).endswith(
-        "; name one of them with --left-delete-column, or give --left-delete-column= if there is none"
+    assert refused(beam_joins("join", *BY, "--left-apply-as-deletes=x", "--latest", "x.jsonl")).endswith(
+        "; name one of them with --left-apply-as-deletes, or give --left-apply-as-deletes= if there is none"
     )
 
 
@@ -163,7 +163,7 @@ def test_a_plain_table_is_read_without_sequence_and_deletes_with_a_remark(beam_j
     ran = beam_joins("table", "--input", "p.csv", "--latest", "l.jsonl")
     assert (ran.code, Path("l.jsonl").read_text()) == (0, '{"id":1,"updated_at":2,"name":"Bob"}\n'), ran.err
     assert (
-        "  rows have no column 'lsn' or 'op': the time orders the rows (--sequence=) and no row is a delete (--delete-column=)"
+        "  rows have no column 'lsn' or 'op': the time orders the rows (--sequence-by=) and no row is a delete (--apply-as-deletes=)"
         in ran.out
     )
 
@@ -171,13 +171,13 @@ def test_a_plain_table_is_read_without_sequence_and_deletes_with_a_remark(beam_j
 @pytest.mark.parametrize(
     ("header", "row", "options", "missing"),
     [
-        ("id,updated_at,kind", "1,1,D", [], "'op' (--delete-column)"),  # which holds deletes by another name
-        ("id,updated_at,isDeleted", "1,1,x", [], "'op' (--delete-column)"),
-        ("id,updated_at,commit_lsn", "1,1,5", [], "'lsn' (--sequence) and 'op' (--delete-column)"),
-        ("id,updated_at,lsn", "1,1,5", [], "'op' (--delete-column)"),
-        ("id,updated_at,name", "1,1,5", ["--sequence=lsn"], "'lsn' (--sequence)"),
-        ("id,updated_at,name", "1,1,5", ["--delete-column=op"], "'op' (--delete-column)"),
-        ("id,updated_at,name", "1,1,5", ["--state-dir=s"], "'lsn' (--sequence) and 'op' (--delete-column)"),
+        ("id,updated_at,kind", "1,1,D", [], "'op' (--apply-as-deletes)"),  # which holds deletes by another name
+        ("id,updated_at,isDeleted", "1,1,x", [], "'op' (--apply-as-deletes)"),
+        ("id,updated_at,commit_lsn", "1,1,5", [], "'lsn' (--sequence-by) and 'op' (--apply-as-deletes)"),
+        ("id,updated_at,lsn", "1,1,5", [], "'op' (--apply-as-deletes)"),
+        ("id,updated_at,name", "1,1,5", ["--sequence-by=lsn"], "'lsn' (--sequence-by)"),
+        ("id,updated_at,name", "1,1,5", ["--apply-as-deletes=op"], "'op' (--apply-as-deletes)"),
+        ("id,updated_at,name", "1,1,5", ["--state-dir=s"], "'lsn' (--sequence-by) and 'op' (--apply-as-deletes)"),
     ],
 )
 def test_a_default_is_not_taken_for_nothing_where_that_could_be_wrong(
@@ -190,10 +190,10 @@ def test_a_default_is_not_taken_for_nothing_where_that_could_be_wrong(
 def test_a_sequence_that_one_side_has_is_asked_of_the_other(beam_joins: Run) -> None:
     Path("p.csv").write_text(PLAIN)
     said = refused(beam_joins("join", "--left", "p.csv", "--right", "r.jsonl", "--latest", "l.jsonl"))
-    assert said.startswith("left rows have no columns 'lsn' (--left-sequence) and 'op' (--left-delete-column): ")
+    assert said.startswith("left rows have no columns 'lsn' (--left-sequence-by) and 'op' (--left-apply-as-deletes): ")
     pq.write_table(pa.table({name: [value] for name, value in {**RIGHT[0], "op": True}.items()}), "r.parquet")
     said = refused(beam_joins("join", "--left", "p.csv", "--right", "r.parquet", "--latest", "l.jsonl"))
-    assert said.startswith("left rows have no columns 'lsn' (--left-sequence) and 'op' (--left-delete-column): ")
+    assert said.startswith("left rows have no columns 'lsn' (--left-sequence-by) and 'op' (--left-apply-as-deletes): ")
 
 
 def test_an_address_of_a_slot_without_psycopg_is_one_sentence(
@@ -214,7 +214,7 @@ def test_an_address_of_a_slot_without_psycopg_is_one_sentence(
         ["join", *BY, *to, "--state-dir", "s2", "--dry-run"],
     ):
         assert refused(beam_joins(*arguments)).startswith("PostgreSQL needs psycopg: pip install ")
-    ran = run_of(slot.main, capsys)("create", address, "--tables", "public.o")
+    ran = run_of(slot_command.main, capsys)("create", address, "--tables", "public.o")
     assert refused(ran).startswith("PostgreSQL needs psycopg: pip install ")
 
 

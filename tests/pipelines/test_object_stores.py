@@ -11,7 +11,7 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.results.output_lock import lock_of, new_claim, staging_of, take
 from beam_joins.pipelines.results.publication import Publication
 from beam_joins.transforms.engine import stored_files

@@ -1,5 +1,6 @@
 """What all commands take: options from a file, --dry-run, --json."""
 
+import inspect
 import json
 import os
 import signal
@@ -13,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.io.filesystems import FileSystems
 
+from beam_joins.io import ReadChangeEvents, ReadChangelog
+from beam_joins.pipelines.base.declared_options import declared_options
 from tests.pipelines.history import tree
 from tests.pipelines.join_run import BY, FILES, RIGHT, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, write
@@ -23,12 +26,25 @@ right = "r.jsonl"
 foreign-key = "by"
 how = "left"
 select = ["left.id", "right.name"]
-left-sequence = ["lsn", "n"]
-right-sequence = "lsn"
+left-sequence-by = ["lsn", "n"]
+right-sequence-by = "lsn"
 latest = "now.jsonl"
 parts = false
 beam_joins_partitions = 3
 """
+
+
+@pytest.mark.parametrize("reader", [ReadChangelog, ReadChangeEvents])
+def test_options_of_an_input_are_the_readers_with_its_help(beam_joins: Run, reader: Any) -> None:
+    options = declared_options(reader.__module__, reader.__name__)
+    assert list(options) == list(inspect.signature(reader).parameters)
+    assert all(option.text for option in options.values()), "each option has a bullet of its own"
+    said = " ".join(beam_joins("join", "--help").out.split())
+    of_commands = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
+    for name in options.keys() - of_commands:
+        assert f"--left-{name.replace('_', '-')} " in said
+    assert "--left-timestamp-unit {us,ms,s,ns} the unit of whole numbers in --left-timestamp-by, which count from 1970: us, " in said
+    assert "The options of the left rows with --right- in place of --left-; --right-key is id by default." in said
 
 
 def test_options_of_a_file_count_and_those_of_the_command_line_win(beam_joins: Run) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from tests.pipelines.naive_orders import in_order
 from tests.pipelines.orders_run import Run, changes_in, dropped_in, inputs, naive, nothing_is_left, numbers, read_lines, write
 
@@ -96,22 +96,22 @@ def test_columns_can_have_other_names_and_times_be_iso_text_or_milliseconds(run:
             "o.jsonl",
             "--orders-key",
             "id",
-            "--orders-sequence",
+            "--orders-sequence-by",
             "n",
-            "--orders-timestamp",
+            "--orders-timestamp-by",
             "at",
-            "--orders-delete-column",
-            "kind",
+            "--orders-apply-as-deletes",
+            "kind=remove",
         ],
-        *["--orders-deletes", "remove", "--foreign-key", "buyer", "--customers", "c.jsonl", "--customers-key", "key"],
+        *["--foreign-key", "buyer", "--customers", "c.jsonl", "--customers-key", "key"],
         *[
-            "--customers-sequence",
+            "--customers-sequence-by",
             "seq",
-            "--customers-timestamp",
+            "--customers-timestamp-by",
             "ms",
             "--customers-timestamp-unit",
             "ms",
-            "--customers-delete-column=",
+            "--customers-apply-as-deletes=",
         ],
         *["--customer-field", "bought_by", "--output", "e.jsonl", "--latest", "l.jsonl"],
     )
@@ -128,7 +128,9 @@ def test_without_sequences_the_times_order_the_changes(run: Run) -> None:
     row = {"order_id": 1, "customer_id": 5, "amount": 1, "op": "c"}
     write("o.jsonl", {**row, "amount": 2, "updated_at": 20}, {**row, "amount": 1, "updated_at": 10})
     write("c.jsonl", {"customer_id": 5, "op": "c", "updated_at": 5})
-    ran = run("--orders", "o.jsonl", "--customers", "c.jsonl", "--orders-sequence=", "--customers-sequence=", "--latest", "l.jsonl")
+    ran = run(
+        "--orders", "o.jsonl", "--customers", "c.jsonl", "--orders-sequence-by=", "--customers-sequence-by=", "--latest", "l.jsonl"
+    )
     assert ran.code == 0, ran.err
     assert [order["amount"] for order in read_lines(Path("l.jsonl"))] == [2]
 

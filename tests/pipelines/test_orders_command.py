@@ -13,7 +13,7 @@ import pytest
 
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands import programs
-from beam_joins.pipelines.commands.sample.files import SampleFiles, write_sample
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles, write_sample
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, nothing_is_left, one_sentence
 
 
@@ -108,7 +108,15 @@ def test_beams_and_sparks_options_are_known(run: Run, small: SampleFiles) -> Non
 def test_help_has_examples_and_names_every_option(run: Run) -> None:
     ran = run("--help")
     assert ran.code == 0
-    for word in ("examples:", "--orders-key", "--customers-upserts", "--on-bad-record", "--runner", "--min-amount"):
+    for word in (
+        "examples:",
+        "--orders-key",
+        "--orders-apply-as-upserts",
+        "--customers-key",
+        "--on-bad-record",
+        "--runner",
+        "--min-amount",
+    ):
         assert word in ran.out
 
 

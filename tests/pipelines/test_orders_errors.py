@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from tests.pipelines.orders_run import (
     BAD,
     GOOD,
@@ -30,13 +30,13 @@ from tests.pipelines.orders_run import (
     [
         (["--orders-key", "nr"], "orders have no column 'nr' (--orders-key)"),
         (["--customers-key", "nr"], "customers have no column 'nr' (--customers-key)"),
-        (["--orders-sequence", "scn"], "orders have no column 'scn' (--orders-sequence)"),
-        (["--customers-timestamp", "ts"], "customers have no column 'ts' (--customers-timestamp)"),
-        (["--orders-delete-column", "x"], "orders have no column 'x' (--orders-delete-column)"),
+        (["--orders-sequence-by", "scn"], "orders have no column 'scn' (--orders-sequence-by)"),
+        (["--customers-timestamp-by", "ts"], "customers have no column 'ts' (--customers-timestamp-by)"),
+        (["--orders-apply-as-deletes", "x"], "orders have no column 'x' (--orders-apply-as-deletes)"),
         (["--foreign-key", "who"], "orders have no column 'who' (--foreign-key)"),
         (["--min-amount", 3, "--amount", "total"], "orders have no column 'total' (--amount)"),
         (["--min-amount", 3, "--amount", "lsn"], "--amount: 'lsn' is about the change and no column of the row"),
-        (["--orders-sequence="], "must both name a column or both be empty"),
+        (["--orders-sequence-by="], "must both name a column or both be empty"),
         (["--orders-key="], "--orders-key must name a column"),
         (["--customer-field", "status"], "orders have a column 'status' already"),
         (["--foreign-key", "status"], "no order would find its customer"),

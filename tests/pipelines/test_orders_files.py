@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles, write_sample
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles, write_sample
 from tests.pipelines.naive_orders import Row, in_order
 from tests.pipelines.orders_run import (
     Run,

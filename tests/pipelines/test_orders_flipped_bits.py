@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import write_sample
+from beam_joins.pipelines.commands.sample.sample_files import write_sample
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.hostile.damage import TIMES
 from tests.pipelines.history import BOTH, arrive, cut, tree

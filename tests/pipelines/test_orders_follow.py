@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles, write_sample
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles, write_sample
 from tests.pipelines.history import BOTH, arrive, changes, cut, records, tree
 from tests.pipelines.naive_orders import in_order
 from tests.pipelines.orders_run import ENVIRONMENT, Run, changes_in, naive

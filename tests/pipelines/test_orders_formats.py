@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from beam_joins.pipelines.commands.sample.files import ORDER_SCHEMA, SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import ORDER_SCHEMA, SampleFiles
 from tests.pipelines.naive_orders import Row, in_order
 from tests.pipelines.orders_run import GOOD, Run, changes_in, naive, nothing_is_left, numbers, one_sentence, read_lines, write
 
@@ -134,7 +134,7 @@ def test_values_of_columns_keep_their_meaning(run: Run, unit: str, zone: str | N
 def test_numbers_of_csv_keep_their_digits_and_are_compared_as_they_are_written(run: Run, amount: str, kept: bool, kind: str) -> None:
     Path("o.csv").write_text(f"order_id,customer_id,amount,op,lsn,updated_at\n1,1,{amount},c,1,1\n")
     write("c.jsonl", CUSTOMER)
-    ran = run("--orders", "o.csv", *FILES, "--orders-schema", f"amount:{kind}", "--min-amount", "0.3")
+    ran = run("--orders", "o.csv", *FILES, "--orders-schema-overrides", f"amount:{kind}", "--min-amount", "0.3")
     assert ran.code == 0, ran.err
     assert [amount in line for line in Path("out/l.jsonl").read_text().splitlines()] == [True] * kept
 
@@ -146,7 +146,7 @@ def test_fields_of_csv_are_what_the_schema_says_and_else_what_the_file_says(run:
         b"2,1,12345,,2026-01-02,false,,c,2,2026-01-01T00:00:01Z\r\n"
     )
     write("c.jsonl", {**CUSTOMER, "updated_at": "2026-01-01T00:00:00Z"})
-    ran = run("--orders", "o.csv", *FILES, "--orders-schema", "code:string, order_id:string")
+    ran = run("--orders", "o.csv", *FILES, "--orders-schema-overrides", "code:string, order_id:string")
     assert ran.code == 0, ran.err
     rows = sorted(read_lines(Path("out/l.jsonl")), key=lambda row: str(row["order_id"]))
     assert [[row[name] for name in ("order_id", "zip", "code", "when", "paid", "no, te")] for row in rows] == [
@@ -171,7 +171,7 @@ def test_fields_of_csv_are_what_the_schema_says_and_else_what_the_file_says(run:
 def test_a_bad_line_of_csv_is_named(run: Run, line: str, message: str) -> None:
     Path("o.csv").write_text(f"order_id,customer_id,amount,op,lsn,updated_at\n7,1,2.5,c,1,1\n{line}\n")
     write("c.jsonl", CUSTOMER)
-    arguments = ["--orders", "o.csv", *FILES, "--orders-schema", "order_id:int64,amount:decimal(5,2)"]
+    arguments = ["--orders", "o.csv", *FILES, "--orders-schema-overrides", "order_id:int64,amount:decimal(5,2)"]
     assert one_sentence(run(*arguments)).startswith(f"orders: o.csv, line 3: {message}")
     assert nothing_is_left(Path("out"))
     ran = run(*arguments, "--on-bad-record=drop")
@@ -186,21 +186,26 @@ def test_a_bad_line_of_csv_is_named(run: Run, line: str, message: str) -> None:
         ("o.arrow", b"ARROW1", [], "orders: o.arrow is not an Arrow file"),
         ("o.feather", b"PAR1 and no more", [], "orders: o.feather is not an Arrow file"),
         ("o.csv", b"a,a\n", [], "orders: o.csv has 'a' in its header as columns 1 and 2: give each column another name"),
-        ("o.csv", b"a,b\n", ["--orders-schema", "c:int64"], "orders: o.csv has no column 'c'; it has a, b"),
-        ("o.csv", b"a,b\n", ["--orders-schema", "a:int"], "--orders-schema: a:int is not of the form COLUMN:TYPE"),
-        ("o.csv", b"a,b\n", ["--orders-schema", "a:decimal(2,3)"], "--orders-schema: a:decimal(2,3) is not of the form COLUMN:TYPE"),
+        ("o.csv", b"a,b\n", ["--orders-schema-overrides", "c:int64"], "orders: o.csv has no column 'c'; it has a, b"),
+        ("o.csv", b"a,b\n", ["--orders-schema-overrides", "a:int"], "--orders-schema-overrides: a:int is not of the form COLUMN:TYPE"),
+        (
+            "o.csv",
+            b"a,b\n",
+            ["--orders-schema-overrides", "a:decimal(2,3)"],
+            "--orders-schema-overrides: a:decimal(2,3) is not of the form COLUMN:TYPE",
+        ),
         (
             "o.parquet",
             b"",
-            ["--orders-schema", "a:int64"],
-            "--orders-schema is for JSON lines, CSV and envelopes, and o.parquet finds none",
+            ["--orders-schema-overrides", "a:int64"],
+            "--orders-schema-overrides is for JSON lines, CSV and envelopes, and o.parquet finds none",
         ),
         (
             "o.csv",
             b"order_id\n1\n",
             [],
-            "orders have no columns 'updated_at' (--orders-timestamp), 'lsn' (--orders-sequence), 'op' (--orders-delete-column) and "
-            "'customer_id' (--foreign-key): o.csv has order_id; name others with these options, or give ",
+            "orders have no columns 'updated_at' (--orders-timestamp-by), 'lsn' (--orders-sequence-by), 'op' "
+            "(--orders-apply-as-deletes) and 'customer_id' (--foreign-key): o.csv has order_id; name others with these options",
         ),
         ("o.csv", b"order_id\n", ["--output", "e.txt"], "--output: e.txt must end in .avro, .jsonl, .json, .ndjson, .parquet"),
     ],

@@ -45,15 +45,17 @@ def test_common_words_for_inserts_and_updates_do_not(run: Run, op: object) -> No
 @pytest.mark.parametrize(
     ("op", "options", "rows"),
     [
-        ("gone", ["--orders-deletes", "gone, away"], 0),
-        ("r", ["--orders-deletes", "r"], 0),
-        ("u", ["--orders-deletes", "r"], 1),
-        ("d", ["--orders-upserts", "c,d"], 1),
-        ("new", ["--orders-upserts", "c,New"], 1),
-        (None, ["--orders-upserts", "c,null"], 1),
-        (None, ["--orders-deletes", "null"], 0),
-        (3, ["--orders-deletes", "3"], 0),
-        ("whatever", ["--orders-delete-column="], 1),
+        ("gone", ["--orders-apply-as-deletes", "op=gone, away"], 0),
+        ("r", ["--orders-apply-as-deletes", "op=r"], 0),
+        ("u", ["--orders-apply-as-deletes", "op=r"], 1),
+        ("d", ["--orders-apply-as-upserts", "op=c,d"], 1),
+        ("new", ["--orders-apply-as-upserts", "op=c,New"], 1),
+        (None, ["--orders-apply-as-upserts", "op=c,null"], 1),
+        (None, ["--orders-apply-as-deletes", "op=null"], 0),
+        (3, ["--orders-apply-as-deletes", "op=3"], 0),
+        ("whatever", ["--orders-apply-as-deletes="], 1),
+        ("t", ["--orders-apply-as-truncates", "op=t"], 0),
+        (None, ["--orders-apply-as-deletes", "op"], 1),
     ],
 )
 def test_words_can_be_declared(run: Run, op: object, options: list[str], rows: int) -> None:
@@ -63,11 +65,11 @@ def test_words_can_be_declared(run: Run, op: object, options: list[str], rows: i
 @pytest.mark.parametrize(
     ("op", "options", "message"),
     [
-        ("x", [], "column 'op' is 'x': add x to --orders-upserts, --orders-deletes or --orders-ignored"),
-        (None, [], "column 'op' is null: add null to --orders-upserts, --orders-deletes or --orders-ignored"),
+        ("x", [], "column 'op' is 'x': add x to --orders-apply-as-upserts, --orders-apply-as-deletes or --orders-ignored"),
+        (None, [], "column 'op' is null: add null to --orders-apply-as-upserts, --orders-apply-as-deletes or --orders-ignored"),
         ("update_preimage", [], "column 'op' is 'update_preimage'"),
-        ("d", ["--orders-deletes", "gone"], "column 'op' is 'd'"),
-        ("u", ["--orders-upserts", "c"], "column 'op' is 'u'"),
+        ("d", ["--orders-apply-as-deletes", "op=gone"], "column 'op' is 'd'"),
+        ("u", ["--orders-apply-as-upserts", "op=c"], "column 'op' is 'u'"),
     ],
 )
 def test_a_word_that_nobody_declared_is_a_bad_record(run: Run, op: object, options: list[str], message: str) -> None:
@@ -79,16 +81,16 @@ def test_a_word_that_nobody_declared_is_a_bad_record(run: Run, op: object, optio
 def test_the_customers_have_words_of_their_own(run: Run) -> None:
     write("o.jsonl", GOOD)
     write("c.jsonl", CUSTOMER, {**CUSTOMER, "op": "gone", "lsn": 2})
-    assert "add gone to --customers-upserts, --customers-deletes or --customers-ignored" in one_sentence(run(*FILES))
-    assert run(*FILES, "--customers-deletes", "gone").code == 0
+    assert "add gone to --customers-apply-as-upserts, --customers-apply-as-deletes or --customers-ignored" in one_sentence(run(*FILES))
+    assert run(*FILES, "--customers-apply-as-deletes", "op=gone").code == 0
     assert read_lines(Path("out/l.jsonl")) == []
 
 
 def test_a_word_cannot_mean_both(run: Run) -> None:
     write("o.jsonl", GOOD)
     write("c.jsonl", CUSTOMER)
-    sentence = one_sentence(run(*FILES, "--orders-deletes", "d,x", "--orders-upserts", "X,c"))
-    assert sentence == "x stands in both --orders-deletes and --orders-upserts: a record is one or the other"
+    sentence = one_sentence(run(*FILES, "--orders-apply-as-deletes", "op=d,x", "--orders-apply-as-upserts", "op=X,c"))
+    assert sentence == "x stands in both --orders-apply-as-deletes and --orders-apply-as-upserts: a record is one or the other"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +177,6 @@ def test_a_pattern_is_one_in_a_directory_whose_name_looks_like_one(run: Run, mon
 @pytest.mark.parametrize(("option", "words"), [("deletes", DELETES), ("upserts", UPSERTS)])
 def test_the_docs_and_the_help_list_the_words(run: Run, option: str, words: frozenset[str]) -> None:
     page = (Path(__file__).parents[2] / "docs/command_line.md").read_text()
-    (row,) = re.findall(rf"^\| `--left-{option}` \| (.*) \|$", page, re.MULTILINE)
-    assert sorted(re.findall(r"`([\w+-]+)`", row)) == sorted(words)
+    (row,) = re.findall(rf"^\| `--left-apply-as-{option}` \| (.*) \|$", page, re.MULTILINE)
+    assert sorted(re.findall(r"`([\w+-]+)`", row.removeprefix("the column `op` with "))) == sorted(words)
     assert ",".join(sorted(words)) in re.sub(r"\s+", "", run("--help").out)

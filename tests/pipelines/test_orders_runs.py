@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from tests.pipelines.history import BOTH, FORMATS, IN_RUNS, arrive, changes, cut, records, tree
 from tests.pipelines.naive_orders import Row, in_order
 from tests.pipelines.orders_run import GOOD, Run, changes_in, naive, numbers, one_sentence
@@ -120,8 +120,8 @@ def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, smal
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--changes", "out/changes"], "--changes is for runs that go on: give --state-dir too"),
-        (["--follow"], "--follow is for runs that go on: give --state-dir too"),
+        (["--changes", "out/changes"], "--changes is for incremental runs: give --state-dir too"),
+        (["--follow"], "--follow is for incremental runs: give --state-dir too"),
         (["--whole-files"], "--whole-files is for --follow"),
         (["--state-dir", "s", "--output", "o.jsonl"], "with --state-dir name a folder with --changes"),
         (["--state-dir", "s", "--latest", "l.jsonl", "--parts"], "--parts is for a run that stands alone"),

@@ -14,8 +14,8 @@ from tests.pipelines.orders_run import Run, dropped_in, numbers, one_sentence, r
 ORDER = {"order_id": 1, "customer_id": 1, "updated_at": 7, "op": "u", "commit_lsn": 1}
 CUSTOMER = {"customer_id": 1, "op": "c", "lsn": 1, "commit_lsn": 1, "updated_at": 1}
 FILES = ("--orders", "o.jsonl", "--customers", "c.jsonl", "--output", "e.jsonl", "--latest", "l.jsonl")
-FINER = ("--orders-sequence", "commit_lsn, lsn", "--customers-sequence", "commit_lsn,lsn")
-ROUGH = ("--orders-sequence", "commit_lsn", "--customers-sequence", "commit_lsn")
+FINER = ("--orders-sequence-by", "commit_lsn, lsn", "--customers-sequence-by", "commit_lsn,lsn")
+ROUGH = ("--orders-sequence-by", "commit_lsn", "--customers-sequence-by", "commit_lsn")
 
 
 def order(key: int, commit: int, lsn: int, op: str, **values: Any) -> dict[str, Any]:
@@ -54,10 +54,10 @@ def test_with_a_finer_order_the_last_change_of_a_row_in_a_transaction_counts_and
 def test_without_one_an_upsert_counts_before_a_delete_then_the_last_in_the_file_and_the_summary_says_what_to_do(run: Run) -> None:
     write("o.jsonl", *TRANSACTIONS, TRANSACTIONS[-1])
     write("c.jsonl", CUSTOMER)
-    ran = run(*FILES, *ROUGH, "--orders-delete-column=op")
+    ran = run(*FILES, *ROUGH, "--orders-apply-as-deletes=op")
     assert ran.code == 0, ran.err
     assert dropped_in(numbers(ran.out)) == {("orders", "ambiguous_position"): 3, ("orders", "duplicate_position"): 1}
-    assert "give a finer order: --orders-sequence commit_lsn,lsn (ambiguous_position)" in ran.out
+    assert "give a finer order: --orders-sequence-by commit_lsn,lsn (ambiguous_position)" in ran.out
     assert changes() == [(1, "insert", 10), (2, "insert", 11), (3, "insert", 9), (3, "update", 12)]
     row, *_ = read_lines(Path("l.jsonl"))
     assert (row["amount"], sorted(row)) == (9.0, ["amount", "customer", "customer_id", "lsn", "order_id", "updated_at"])
@@ -113,9 +113,9 @@ def test_the_event_time_counts_before_the_place(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--orders-sequence", "commit_lsn,scn"], "orders have no column 'scn' (--orders-sequence)"),
-        (["--orders-sequence", "commit_lsn,op"], "orders: o.jsonl, line 1: column 'op' is not a whole number: 'c'"),
-        (["--orders-sequence", " , "], "must both name a column or both be empty"),
+        (["--orders-sequence-by", "commit_lsn,scn"], "orders have no column 'scn' (--orders-sequence-by)"),
+        (["--orders-sequence-by", "commit_lsn,op"], "orders: o.jsonl, line 1: column 'op' is not a whole number: 'c'"),
+        (["--orders-sequence-by", " , "], "must both name a column or both be empty"),
     ],
 )
 def test_a_sequence_that_cannot_be_used_is_named(run: Run, options: list[str], message: str) -> None:

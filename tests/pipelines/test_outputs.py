@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.errors import InputError, OutputError
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.formats.change_records import TextRecords
 from beam_joins.pipelines.formats.file_format import BytesWriter
 from beam_joins.pipelines.results.in_order import write_pieces
+from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.output_lock import Claim, held, lock_of, new_claim, release, staging_of, take
-from beam_joins.pipelines.results.outputs import Output, Staging
 from beam_joins.pipelines.results.publication import Move, rename_all
 from tests.pipelines.orders_run import Ran, Run, inputs, nothing_is_left, one_sentence
 

@@ -10,7 +10,7 @@ import pytest
 from beam_joins.pipelines.base import progress
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.read_log import LogEntries, ReadLog
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.formats.file_parts import File, Part
 from tests.pipelines.orders_run import Run
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.io import write_changelog, write_parquet
 from beam_joins.pipelines.results.output_lock import Claim, lock_of, new_claim, staging_of, take
 from beam_joins.pipelines.results.publication import Publication

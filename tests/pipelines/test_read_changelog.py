@@ -211,7 +211,10 @@ TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
         ({"key": "id", "timestamp_by": "at", "sequence_by": ["lsn", "nr"]}, "no column 'nr'"),
         ({"key": "id", "timestamp_by": "at", "schema": pa.schema({"idd": pa.int64()})}, "no column 'idd' .schema=."),
         ({"key": "id", "timestamp_by": "at", "timestamp_unit": "h"}, "timestamp_unit='h': choose one of 'us', 'ms', 's', 'ns'"),
-        ({"key": "id", "timestamp_by": "at", "apply_as_upserts": {"op": ["N"]}}, "name the column of apply_as_deletes=None"),
+        (
+            {"key": "id", "timestamp_by": "at", "apply_as_upserts": {"op": ["N"]}},
+            "apply_as_upserts= names op and apply_as_deletes= names None",
+        ),
         ({"key": "id", "timestamp_by": "at", "apply_as_deletes": {"op": "d"}}, "give one column and some of its values"),
     ],
 )

@@ -14,7 +14,7 @@ from beam_joins.pipelines.formats.change_records import TextRecords
 from beam_joins.pipelines.formats.parquet import ParquetEncoder
 from beam_joins.pipelines.formats.row_encoding import json_changes
 from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder
-from beam_joins.pipelines.results.outputs import Output, Staging
+from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import create_file
 

@@ -17,7 +17,7 @@ from beam_joins.pipelines.changelogs.read_log import WasRead
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
 from beam_joins.pipelines.commands.report import page
 from beam_joins.pipelines.commands.report.page import page_of
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.commands.steps import Step
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import Watched, WatchedReport

@@ -17,7 +17,7 @@ SELECT = ["--select", "left.id, left.n, right.name"]
 OTHER = ["--select", "left.n, right.id"]
 JOIN = ["join", *BY, "--how", "left", *SELECT]
 READ = {
-    "upserts": ["--key=id", "--timestamp=timestamp", "--sequence=position", "--delete-column=deleted"],
+    "upserts": ["--key=id", "--timestamp-by=timestamp", "--sequence-by=position", "--apply-as-deletes=deleted"],
     "pairs": ["--format=debezium", "--key=id"],
 }
 GONE = {**TEA, "id": 2, "by": "z", "lsn": 9, "op": "d"}
@@ -45,24 +45,24 @@ def ran(run: Run, *arguments: str) -> str:
 @pytest.mark.parametrize(("as_", "suffix"), [("upserts", "jsonl"), ("upserts", "csv"), ("pairs", "jsonl"), ("pairs", "avro")])
 def test_what_one_command_writes_another_one_reads_as_the_same_table(beam_joins: Run, as_: str, suffix: str) -> None:
     write("l.jsonl", TEA, {**TEA, "id": 2, "lsn": 2}, GONE)
-    ran(beam_joins, *JOIN, "--output", f"log.{suffix}", "--output-as", as_, "--latest", "now.jsonl")
+    ran(beam_joins, *JOIN, "--output", f"log.{suffix}", "--output-records", as_, "--latest", "now.jsonl")
     ran(beam_joins, "table", "--input", f"log.{suffix}", *READ[as_], "--select", "id, n, name", "--latest", "again.jsonl")
     assert rows_of("again.jsonl") == rows_of("now.jsonl") == [json.dumps({"id": 1, "n": 5, "name": "Ann"})]
 
 
 def test_runs_that_go_on_write_upserts_that_are_one_after_the_other_those_of_one_run(beam_joins: Run) -> None:
-    options = [*JOIN, "--state-dir", "state", "--changes", "out/c-*.parquet", "--output-as", "upserts", "--left", "in"]
+    options = [*JOIN, "--state-dir", "state", "--changes", "out/c-*.parquet", "--output-records", "upserts", "--left", "in"]
     Path("in").mkdir()
     Path("l.jsonl").rename("in/1.jsonl")
     ran(beam_joins, *options)
     write("in/2.jsonl", NEW, GONE)
     ran(beam_joins, *options)
     write("l.jsonl", *read_lines(Path("in/1.jsonl")), NEW, GONE)
-    ran(beam_joins, *JOIN, "--output", "whole.parquet", "--output-as", "upserts")
+    ran(beam_joins, *JOIN, "--output", "whole.parquet", "--output-records", "upserts")
     parts = [row for path in sorted(Path("out").iterdir()) for row in pq.read_table(path).to_pylist()]
     assert parts == pq.read_table("whole.parquet").to_pylist()
     assert len(parts) == 7
-    assert "--output-as is changes, but upserts in the runs before" in refused(beam_joins(*options[:-4], *options[-2:]))
+    assert "--output-records is changes, but upserts in the runs before" in refused(beam_joins(*options[:-4], *options[-2:]))
 
 
 def test_a_delta_table_is_brought_up_to_date_by_runs_that_go_on_and_a_run_that_is_killed_counts_once(
@@ -120,14 +120,23 @@ def test_a_delta_table_that_is_gone_is_not_made_again_without_the_rows_before(be
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([*BY, "--latest", "x.jsonl", "--output-as", "pairs"], "--output-as says how --output or --changes is written: give one"),
-        ([*BY, "--output", "x.csv", "--output-as", "pairs"], "--output: x.csv: CSV has no rows within rows, as pairs have: choose"),
         (
-            [*BY, *OTHER, "--output", "x.jsonl", "--output-as", "upserts"],
+            [*BY, "--latest", "x.jsonl", "--output-records", "pairs"],
+            "--output-records says how --output or --changes is written: give one",
+        ),
+        (
+            [*BY, "--output", "x.csv", "--output-records", "pairs"],
+            "--output: x.csv: CSV has no rows within rows, as pairs have: choose",
+        ),
+        (
+            [*BY, *OTHER, "--output", "x.jsonl", "--output-records", "upserts"],
             "--output: 'id' is a column of the key and another one of the result",
         ),
         ([*BY, *OTHER, "--to", "delta:lake"], "--to: 'id' is a column of the key and another one of the result: give it another name"),
-        ([*BY, *SELECT, "--select", "left.n as deleted", "--output", "x.avro", "--output-as", "upserts"], "has a column 'deleted'"),
+        (
+            [*BY, *SELECT, "--select", "left.n as deleted", "--output", "x.avro", "--output-records", "upserts"],
+            "has a column 'deleted'",
+        ),
         ([*BY, *SELECT, "--to", "lake"], "--to: give the address of a table, postgres://HOST/DATABASE?table=NAME or delta:PATH"),
         ([*BY, *SELECT, "--to", "delta:"], "--to: name a folder behind delta:"),
         ([*BY, *SELECT, "--to", "delta:lake", "--how", "outer"], "--to: --how outer with --foreign-key keeps right rows without"),

@@ -12,8 +12,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.auth.exceptions import DefaultCredentialsError
 
-from beam_joins.pipelines.commands.runner import any_runner, runner_failure
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.runner_setup import any_runner, runner_failure
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.runners import reachable
 from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, one_sentence

@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import main, sample_on_first_use, write_sample
+from beam_joins.pipelines.commands.sample.sample_files import main, sample_on_first_use, write_sample
 from beam_joins.pipelines.commands.sample.shop import MOST_LATE, Shop
 
 Rows = list[dict[str, Any]]

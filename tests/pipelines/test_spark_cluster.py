@@ -16,7 +16,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import ForeignKeyJoin, TableTableJoin
-from beam_joins.pipelines.commands.sample.files import SampleFiles, write_sample
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles, write_sample
 from beam_joins.pipelines.spark import spark_runner
 from tests.pipelines.orders_run import ENVIRONMENT
 from tests.pipelines.spark_cluster import SparkCluster, spark_cluster

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.exact_casts import as_plain, exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 from beam_joins.pipelines.formats.types.target_types import Target, target_type
 from tests.beam_joins.types_of_columns import LEAVES, VALUES_ONLY, Sample
 
@@ -27,7 +27,7 @@ def test_the_type_of_a_target_holds_the_same_values_and_is_its_own_or_is_refused
         return
     kind = target_type(target, "x", sample.type)
     plain = as_plain(sample.column)
-    assert exact_cast(plain.cast(kind), plain.type, Place("a column")).equals(plain)
+    assert exact_cast(plain.cast(kind), plain.type, ValuePlace("a column")).equals(plain)
     assert target_type(target, "x", kind) == kind
 
 

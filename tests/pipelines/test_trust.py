@@ -15,7 +15,7 @@ from apache_beam.coders import FastPrimitivesCoder
 from apache_beam.coders.coder_impl import CallbackCoderImpl, FastPrimitivesCoderImpl
 
 from beam_joins.errors import StateRefused
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.faults.machine import Started
 from tests.pipelines.history import BOTH, arrive, cut

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.pipelines.commands.options import parse
+from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.orders import ORDERS, main
 from beam_joins.pipelines.runners.job_server import JobServer
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError

@@ -54,7 +54,7 @@ def test_pairs_are_read_as_debeziums_and_give_the_same_table_with_the_same_types
     rows = [{"clock": None if row["tiny"] is None else 86_399_000_001, **row} for row in WIDE_ROWS]
     with beam.Pipeline() as pipeline:
         table = table_of(pipeline, rows, schema)
-        written(f"pairs.{format}", as_="pairs", table="t")(table)
+        written(f"pairs.{format}", records="pairs", table="t")(table)
         changes_of(table, "given")
         inputs = table | LatestTable()
         _ = inputs | WriteParquet("latest")
@@ -152,7 +152,7 @@ def test_times_are_read_again_from_pairs_and_upserts_with_a_schema_and_without(u
         table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["lsn"])
         for path in paths:
             kind, _, _ = path.partition(".")
-            written(path, as_=kind, **({"table": "t"} if kind == "pairs" else {}))(table)
+            written(path, records=kind, **({"table": "t"} if kind == "pairs" else {}))(table)
         changes_of(table, "given")
     with beam.Pipeline() as pipeline:
         for path in paths:
@@ -176,17 +176,17 @@ def positions(name: str) -> list[str]:
 def test_the_files_are_those_of_the_command(format: Any) -> None:
     rows = [{"id": key, "name": name, "n": n, "at": at, "gone": name is None} for key, name, n, at in MANY]
     Path("log.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    columns = ["--key=id", "--timestamp=at", "--sequence=at", "--delete-column=gone", "--select=id,name,n"]
+    columns = ["--key=id", "--timestamp-by=at", "--sequence-by=at", "--apply-as-deletes=gone", "--select=id,name,n"]
     assert table_command.main(["--input=log.jsonl", *columns, f"--output=c.{format}", f"--latest=l.{format}"]) == 0
     forms = ["upserts"] if format == "csv" else ["upserts", "pairs"]
     for as_ in forms:
-        assert table_command.main(["--input=log.jsonl", *columns, f"--output=as-{as_}.{format}", f"--output-as={as_}"]) == 0
+        assert table_command.main(["--input=log.jsonl", *columns, f"--output=as-{as_}.{format}", f"--output-records={as_}"]) == 0
     schema = pa.schema({"id": pa.int64(), "name": pa.string(), "n": pa.int64(), "at": pa.int64(), "gone": pa.bool_()})
     options: Any = {"timestamp_by": "at", "sequence_by": "at", "apply_as_deletes": "gone", "except_columns": ["at", "gone"]}
     with beam.Pipeline() as pipeline:
         table = pipeline | ReadChangelog("log.jsonl", key="id", schema=schema, **options)
         for as_ in ("changes", "rows", *forms):
-            written(f"{as_}.{format}", as_=as_)(table)
+            written(f"{as_}.{format}", records=as_)(table)
     for mine, of_command in (("changes", "c"), ("rows", "l"), *((as_, f"as-{as_}") for as_ in forms)):
         assert content(Path(f"{mine}.{format}")) == content(Path(f"{of_command}.{format}"))
 
@@ -202,7 +202,7 @@ def content(path: Path) -> Any:
 
 def test_rows_of_runs_that_go_on_replace_those_of_the_run_before() -> None:
     for rows in (FIRST, SECOND):
-        run(rows, SMALL, written("rows.csv", as_="rows"), state=Path("state"))
+        run(rows, SMALL, written("rows.csv", records="rows"), state=Path("state"))
     assert sorted(map(repr, csv.read_csv("rows.csv", parse_options=csv.ParseOptions(newlines_in_values=True)).to_pylist())) == [
         repr({"id": key, "name": name}) for key, name in ((2, "bb"), (3, 'ä\n"'), (4, "d"))
     ]
@@ -215,9 +215,9 @@ def test_the_orders_command_reads_upserts(run: Run) -> None:
     with beam.Pipeline() as pipeline:
         written("customers.parquet")(table_of(pipeline, [small(7, 2, "Ann")], SMALL))
     options = [
-        f"--{side}-{name}" for side in ("orders", "customers") for name in ("key=id", "timestamp=timestamp", "sequence=position")
+        f"--{side}-{name}" for side in ("orders", "customers") for name in ("key=id", "timestamp-by=timestamp", "sequence-by=position")
     ]
-    options += [f"--{side}-delete-column=deleted" for side in ("orders", "customers")]
+    options += [f"--{side}-apply-as-deletes=deleted" for side in ("orders", "customers")]
     ran = run(
         "--orders", "orders.avro", "--customers", "customers.parquet", "--foreign-key=customer_id", *options, "--latest", "l.jsonl"
     )
@@ -273,7 +273,7 @@ REFUSED: dict[str, tuple[dict[str, Any], pa.Schema]] = {
     "a column 'position', as the change itself": ({}, SMALL.append(pa.field("position", pa.int8()))),
     "Avro takes letters, digits and _ in names": ({"path": "log.avro"}, SMALL.append(pa.field("a b", pa.int8()))),
     "which Avro has no type for": ({"path": "log.avro"}, SMALL.append(pa.field("fine", pa.time64("ns")))),
-    "which Debezium has no type for": ({"as_": "pairs"}, SMALL.append(pa.field("map", pa.map_(pa.int8(), pa.int8())))),
+    "which Debezium has no type for": ({"records": "pairs"}, SMALL.append(pa.field("map", pa.map_(pa.int8(), pa.int8())))),
     "names 2 columns, and the key has 1: key": ({"key": ["id", "name"]}, SMALL),
 }
 
@@ -286,8 +286,8 @@ def test_a_table_that_cannot_be_written_is_refused_when_the_transform_is_applied
 
 
 def test_wrong_options_are_refused_at_construction() -> None:
-    with pytest.raises(ValueError, match="as_='table'"):
-        WriteChangelog("log.jsonl", as_="table")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="records='table'"):
+        WriteChangelog("log.jsonl", records="table")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="log.txt must end in .avro, .jsonl"):
         WriteChangelog("log.txt")
     opaque = beam.Pipeline() | beam.Create([Change("k", None, 1, 1, 1)])
@@ -302,9 +302,9 @@ def test_on_spark_the_files_are_the_same() -> None:
     with spark_runner(inputs) as options, beam.Pipeline(options=options) as pipeline:
         table = table_of(pipeline, WIDE_ROWS, WIDE)
         for path in ("spark.jsonl", "spark.avro"):
-            written(str(Path(path).absolute()), as_="pairs")(table)
+            written(str(Path(path).absolute()), records="pairs")(table)
     with beam.Pipeline() as pipeline:
-        written("direct.jsonl", as_="pairs")(table_of(pipeline, WIDE_ROWS, WIDE))
+        written("direct.jsonl", records="pairs")(table_of(pipeline, WIDE_ROWS, WIDE))
     assert Path("spark.jsonl").read_bytes() == Path("direct.jsonl").read_bytes()
     assert len(avro_rows("spark.avro")) == 7
 
@@ -315,7 +315,7 @@ def test_numbers_that_other_formats_do_not_have_are_wider_there() -> None:
     with beam.Pipeline() as pipeline:
         table = table_of(pipeline, [row], schema)
         for path in ("log.jsonl", "log.avro"):
-            written(path, as_="pairs")(table)
+            written(path, records="pairs")(table)
     for path in ("log.jsonl", "log.avro"):
         with beam.Pipeline() as pipeline:
             table = pipeline | ReadChangeEvents(path, format="debezium", key="id")
@@ -338,13 +338,13 @@ def test_a_time_that_has_no_text_ends_the_run_and_is_not_written_as_another(as_:
     ):
         log = pipeline | beam.Create([pa.Table.from_batches([batch])]).with_output_types(pa.Table)
         table = log | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn", except_columns=["lsn", "op"])
-        written("far.jsonl", as_=as_)(table)
+        written("far.jsonl", records=as_)(table)
     assert isinstance(input_error_in(caught.value), OutputError)
     assert not Path("far.jsonl").exists()
 
 
 def test_a_negative_time_is_in_the_millisecond_before() -> None:
     with beam.Pipeline() as pipeline:
-        written("log.parquet", as_="pairs")(table_of(pipeline, [wide(1, -1)], WIDE))
+        written("log.parquet", records="pairs")(table_of(pipeline, [wide(1, -1)], WIDE))
     (row,) = pq.read_table("log.parquet").to_pylist()
     assert (row["source"]["ts_us"], row["source"]["ts_ms"], row["op"], row["before"]) == (-1, -1, "c", None)

@@ -173,7 +173,7 @@ def test_runs_that_are_killed_at_any_moment_lose_and_double_nothing(postgres: st
     assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
     options = [*join_options(address), "--state-dir", "state", "--changes", "changes"]
     chance, warm = random.Random(kills), multiprocessing.get_context("forkserver")
-    warm.set_forkserver_preload(["beam_joins.pipelines.commands.runs", "beam_joins.pipelines.commands.follow", "psycopg"])
+    warm.set_forkserver_preload(["beam_joins.pipelines.commands.runs", "beam_joins.pipelines.commands.repeated_runs", "psycopg"])
     a_run, committed = 1.0, 0
     with writing(conninfo, transact):
         for _ in range(kills):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, Dropped
-from beam_joins.aggregate import State, members, step
+from beam_joins.aggregate import AggregateState, members, step
 from beam_joins.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, python_values
 from beam_joins.transforms.engine.incoming_tables import batch_of
@@ -70,7 +70,7 @@ def members_of(table: Sequence[Change[bytes, bytes]]) -> pa.Table:
 
 def with_kernel(table: Sequence[Change[bytes, bytes]]) -> list[Change[str, tuple[int, int]]]:
     """The same in columns."""
-    return list(step(State(), members_of(table), SUMS)[0])
+    return list(step(AggregateState(), members_of(table), SUMS)[0])
 
 
 def naive(rows: dict[bytes, bytes]) -> dict[str, tuple[int, int]]:

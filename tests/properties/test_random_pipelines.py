@@ -1,5 +1,5 @@
 """Chains, diamonds, self-joins and broadcast tables: the law for whole pipelines, on every runner, in one run
-and in runs that go on.
+and in incremental runs.
 """
 
 import tempfile
@@ -29,7 +29,7 @@ RANDOMS = st.integers(0, 2**32).map(Random)  # what a plan is made of is drawn a
 
 
 def direct(plan: Plan, history: Sequence[Record], *, cuts: Sequence[int] | None = None, partitions: int = 3) -> list[str]:
-    """What is wrong on the direct runner, in one run or, with cuts, in runs that go on."""
+    """What is wrong on the direct runner, in one run or, with cuts, in incremental runs."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out")
         out.mkdir()

@@ -117,7 +117,7 @@ def _windowed_stream(p: Any, form: str, left: Side, right: Side) -> Any:
         {"l": "left.n", "r": "right.n"},
         key=lambda row: (left, right)[row["side"]].key(row),  # type: ignore[arg-type]
         timestamp_by="lsn",
-        schemas=(pa.schema([*COLUMNS, ("side", pa.int64())]),) * 2,
+        stream_schemas=(pa.schema([*COLUMNS, ("side", pa.int64())]),) * 2,
         **options,
     )
     return tuple(sides) | join | beam.FlatMap(lambda batch: [tuple(value.values()) for value in batch["value"].to_pylist()])

@@ -1,4 +1,4 @@
-"""Pipelines for runs that go on: each takes records of a left and a right changelog and writes what comes out
+"""Pipelines for incremental runs: each takes records of a left and a right changelog and writes what comes out
 as lines of files.
 """
 

@@ -3,6 +3,7 @@
 import random
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
@@ -16,6 +17,7 @@ from beam_joins import (
     Window,
     Windowed,
     as_windowed_table,
+    vectorized,
     with_key,
 )
 from tests.transforms.counted import dropped as dropped_records
@@ -73,6 +75,44 @@ def test_a_record_sees_the_row_as_of_its_position_on_every_runner(pipeline, part
             foreign = (by_user, table) | f"foreign{tag}" >> StreamForeignKeyJoin(joiner, foreign_key="user", **options)
             nobody = [(None, value, time) for _, value, time in expected]
             assert_that(foreign | f"foreign timed{tag}" >> beam.Map(with_time), equal_to(nobody), label=f"the foreign join{tag}")
+
+
+@pytest.mark.parametrize("partitions", [1, 7])
+def test_a_stream_of_arrow_batches_gives_what_its_pairs_give(pipeline, partitions):
+    rows = pa.table({"user": [user for user, _ in CLICKS], **{name: [click[name] for _, click in CLICKS] for name in ("lsn", "at")}})
+    by_name = {"lsn": "stream.lsn", "name": "table.name"}
+    given = vectorized(lambda click, user: {"lsn": click["lsn"], "name": user["name"]})
+    text = {"joiner": joiner, "schema": pa.string()}
+    with pipeline(partitions) as p:
+        for how, expected in (("inner", INNER), ("left", LEFT)):
+            options = {"how": how, "timestamp_by": "at", "sequence_by": "lsn"}
+            stream = p | f"clicks {how}" >> beam.Create([rows.slice(0, 2), rows.slice(2)])
+            table = (
+                p
+                | f"users {how}" >> beam.Create([pa.Table.from_pylist(USERS)])
+                | f"table {how}"
+                >> TableFromChangelog(
+                    key="id", sequence_by="lsn", timestamp_by="lsn", apply_as_deletes=vectorized(lambda row: row["name"].is_null())
+                )
+            )
+            for n, join in enumerate(
+                [
+                    StreamTableJoin(key="user", **text, **options),
+                    StreamForeignKeyJoin(key="user", foreign_key="user", **text, **options),
+                    StreamForeignKeyJoin(key="user", foreign_key=lambda key, click: click["user"], **text, **options),
+                    StreamTableJoin(by_name, key="user", **options),
+                    StreamForeignKeyJoin(given, key="user", foreign_key=vectorized(lambda row: row["user"]), **options),
+                ]
+            ):
+                joined = (stream, table) | f"join {how} {n}" >> join
+                assert_that(joined | f"rows {how} {n}" >> beam.FlatMap(in_pairs), equal_to(expected), label=f"{how} {n}")
+
+
+def in_pairs(batch):
+    for row in batch.to_pylist():
+        value = row["value"]
+        text = value if isinstance(value, str) else f"{value['lsn']} {value['name'] or '-'}"
+        yield row["key"], text, row["timestamp"]
 
 
 def test_a_joiner_may_want_the_key_which_is_that_of_the_stream(direct):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from beam_joins.transforms.engine.ticks import Ticks
 from beam_joins.transforms.engine.unbounded import wheel
-from beam_joins.transforms.engine.unbounded.wheel import Waiting, Wheel, wheel_specs
+from beam_joins.transforms.engine.unbounded.wheel import WaitingBlock, Wheel, wheel_specs
 
 TICKS = Ticks(1_000_000)
 
@@ -55,7 +55,7 @@ class States:
 
 
 def block(number, position, content=b"rows"):
-    return Waiting(number * TICKS.micros - 20_000, position, content)
+    return WaitingBlock(number * TICKS.micros - 20_000, position, content)
 
 
 # how many ticks ahead of the present one, which may be before the epoch
@@ -92,7 +92,7 @@ def test_whatever_the_order_the_blocks_that_are_due_come_out_and_no_other(few, s
                 waiting.append(block(now + number, position, b"put back"))
                 turn.add(waiting[-1])
             turn.write()
-            assert sorted(map(Waiting.read, states.elements())) == sorted(waiting)
+            assert sorted(map(WaitingBlock.read, states.elements())) == sorted(waiting)
 
 
 @pytest.mark.parametrize("ahead", [1, 7, 60, 500])

@@ -298,7 +298,7 @@ def test_batches_whose_columns_are_not_known_need_a_schema(direct):
         columns = {"key": "page", "timestamp_by": "at"}
         with pytest.raises(ValueError, match="the columns of a stream are not known when the pipeline is built"):
             _ = batches | "unknown" >> WindowedAggregate(FixedWindows(10), **WHO, **columns)
-        reference = WindowedAggregate(FixedWindows(60), **WHO, **columns, schema=pa.Table.from_pylist(VIEW_ROWS).schema)
+        reference = WindowedAggregate(FixedWindows(60), **WHO, **columns, stream_schema=pa.Table.from_pylist(VIEW_ROWS).schema)
         names = batches | reference | LatestTable() | beam.Values()
         assert_that(names, equal_to([("ann", "cyd", "bob"), ("fay",)]))
 

@@ -163,7 +163,7 @@ def test_joins_follow_one_another(direct):
         ({"grace": Duration(micros=2**63)}, "grace=.* does not fit in 64 bits"),
         ({"sequence_by": 7}, "sequence_by=7: give a field name, a list of field names, or a function"),
         ({"joiner": "both"}, "joiner='both': give a function"),
-        ({"schemas": pa.schema([])}, "schemas=.*: give the pyarrow.Schema of the left and of the right stream"),
+        ({"stream_schemas": pa.schema([])}, "stream_schemas=.*: give the pyarrow.Schema of the left and of the right stream"),
     ],
 )
 def test_a_wrong_option_is_refused_at_construction(options, complaint):

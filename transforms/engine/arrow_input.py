@@ -13,7 +13,7 @@ from apache_beam.typehints.schemas import named_fields_to_schema
 
 from beam_joins.arrow_types import plain_field
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 from beam_joins.schema_union import common_schema
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.element_types import type_or_any
@@ -54,8 +54,8 @@ def arrow_schema(pcoll: PCollection[Any]) -> pa.Schema | None:
     return common_schema(map(plain_schema, batches), of="batches") if batches else None
 
 
-def declared_schema(schema: Any) -> pa.Schema:
-    """The columns that ``schema=`` declares: those of a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass.
+def declared_schema(schema: Any, option: str = "schema") -> pa.Schema:
+    """The columns that an option declares: those of a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass.
 
     >>> from typing import NamedTuple
     >>> class Order(NamedTuple):
@@ -68,7 +68,7 @@ def declared_schema(schema: Any) -> pa.Schema:
     if isinstance(schema, type) and (is_dataclass(schema) or hasattr(schema, "_fields")):
         fields: list[Any] = [(name, typehints.Optional[type_or_any(hint)]) for name, hint in get_type_hints(schema).items()]
         return plain_schema(arrow_schema_from_beam_schema(named_fields_to_schema(fields)))
-    raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, a NamedTuple class or a dataclass")
+    raise ValueError(f"{option}={schema!r}: give a pyarrow.Schema, a NamedTuple class or a dataclass")
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -100,7 +100,7 @@ def struct_of(batch: Any, schema: pa.Schema, named: Iterable[tuple[str, str]] = 
             f"a batch has the column {unknown[0]!r}, and the columns are known to be {', '.join(schema.names)}: give all with schema="
         )
     columns = [
-        exact_cast(combine_chunks(batch.column(field.name)), field.type, Place("a batch", field.name))
+        exact_cast(combine_chunks(batch.column(field.name)), field.type, ValuePlace("a batch", field.name))
         if field.name in batch.schema.names
         else pa.nulls(len(batch), field.type)
         for field in schema

@@ -24,12 +24,12 @@ from beam_joins.transforms.engine.laid_batches import LaidBatches, laid
 from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Turn
-from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.replay import BundleDoFn, Replay, Stage
 from beam_joins.transforms.engine.replay_options import ReplayOptions
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.table_rows import newest, no_rows
 from beam_joins.transforms.engine.table_type import physical_of
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.transform_outputs import Handling
 
 PIECE_BYTES = 4 << 20
 """How much of a left batch is joined at a time: its result may be several times as large."""

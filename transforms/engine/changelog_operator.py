@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER
 from beam_joins.batch import ChangeBatch
-from beam_joins.changelog import ABSENT_DELETE, State, step, upsert
+from beam_joins.changelog import ABSENT_DELETE, ChangelogState, step, upsert
 from beam_joins.content import Emit
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.metrics import ABSENT_DELETES, count
@@ -31,10 +31,10 @@ def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None], com
     of the row before.
     """
 
-    def upserted(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State | None]:
-        state: State | None = None
-        remembered: State | None = turn.state
-        before = (remembered or State())._replace(frontier=turn.frontier)
+    def upserted(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, ChangelogState | None]:
+        state: ChangelogState | None = None
+        remembered: ChangelogState | None = turn.state
+        before = (remembered or ChangelogState())._replace(frontier=turn.frontier)
         rows, truncates = _rows(inputs, before), inputs.get(TRUNCATES)
         if rows is None:  # a truncate of a table without rows
             return remembered if truncates is None or turn.is_only else before.truncated(truncates)
@@ -58,7 +58,7 @@ def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None], com
     return upserted
 
 
-def _rows(inputs: dict[str, pa.Table], before: State) -> pa.Table | None:
+def _rows(inputs: dict[str, pa.Table], before: ChangelogState) -> pa.Table | None:
     """The rows of a turn, none of what is known if there are truncates alone; ``None`` if nothing is known."""
     if ROWS in inputs:
         return inputs[ROWS]

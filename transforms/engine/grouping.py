@@ -26,12 +26,12 @@ from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.input_checks import require_global
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.output_types import TableInput
-from beam_joins.transforms.engine.outputs import MakesTable
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import WHOLE, TableType, as_table, physical_of, table_type
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.transform_outputs import MakesTable
 
 MEMBERS = "members"
 
@@ -119,11 +119,13 @@ class GroupedTable(MakesTable[TableInput]):
             sent = aggregate.members(batch, groups, numbers if fold is None else batch.values)
             writer.send(MEMBERS, hashes(sent["group"]), sent)
 
-        def aggregated(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, aggregate.State]:
-            rows, before = inputs[MEMBERS], turn.state or aggregate.State()
+        def aggregated(
+            inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn
+        ) -> Generator[ChangeBatch, None, aggregate.AggregateState]:
+            rows, before = inputs[MEMBERS], turn.state or aggregate.AggregateState()
             if fold is None:
                 batch, groups = totals.step(before.groups, rows)
-                state = aggregate.State(groups)
+                state = aggregate.AggregateState(groups)
             else:
                 batch, state = aggregate.step(before, rows, fold)
             if len(batch):

@@ -12,7 +12,7 @@ from beam_joins.change import Change
 from beam_joins.coders.key import KeyCoder, key_coder
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 from beam_joins.keys.columns import as_opaque
 from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_values, python_keys, python_values
@@ -150,4 +150,4 @@ def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
         raise ValueError(
             f"a table is known to have columns of type {kind}, and has opaque ones: declare what it is with with_output_types"
         )
-    return exact_cast(column, kind, Place("a table"))
+    return exact_cast(column, kind, ValuePlace("a table"))

@@ -16,7 +16,7 @@ from beam_joins.key_join import KeyState, key_join, key_step
 from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.nested import CombinedKeyType
-from beam_joins.overlap import State, overlap_in_parts, step
+from beam_joins.overlap import OverlapState, overlap_in_parts, step
 from beam_joins.overlap_events import Shape
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, integers, valid
@@ -25,12 +25,12 @@ from beam_joins.transforms.engine.laid_batches import flattened
 from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet, together
 from beam_joins.transforms.engine.operator import Operator, Turn
-from beam_joins.transforms.engine.outputs import Handling
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.referring import References
 from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
 from beam_joins.transforms.engine.table_rows import batch_rows, changes_in_python, no_rows
 from beam_joins.transforms.engine.table_type import TableType, physical_of, table_type
+from beam_joins.transforms.engine.transform_outputs import Handling
 
 LEFT, RIGHT = SIDES
 HALVES = "halves"
@@ -230,14 +230,14 @@ def _overlapped(
     if isinstance(looks_up, pa.DataType):
         no_left = looking_up(no_left, pa.nulls(0, looks_up))
 
-    def overlapped(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, State | None]:
+    def overlapped(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, OverlapState | None]:
         left, right = inputs.get(LEFT, no_left), inputs.get(RIGHT, no_right)
         if not isinstance(looks_up, pa.DataType):
             left = looking_up(left, looks_up(combine_chunks(left["key"])))
         if turn.is_only:
             parts, state = overlap_in_parts(left, right, join, shape), None
         else:
-            parts, state = step((turn.state or State())._replace(frontier=turn.frontier), left, right, join, shape)
+            parts, state = step((turn.state or OverlapState())._replace(frontier=turn.frontier), left, right, join, shape)
         for joined in parts:
             count(UNMATCHED, joined.unmatched)
             if moving:

@@ -70,11 +70,11 @@ class StreamOutputs(NamedTuple):
     """The outputs of ``with_outputs()`` of a join of a stream with a table: the joined stream and the dropped
     records.
 
-    ``stream`` has the results, and ``dropped`` the records that have none, each a
-    :class:`~beam_joins.Dropped` with the reason.
+    ``stream`` has the results: pairs, or record batches where the stream is of Arrow batches. ``dropped`` has
+    the records without a result, each a :class:`~beam_joins.Dropped` with the reason.
     """
 
-    stream: Stream
+    stream: PCollection[Any]
     dropped: PCollection[Dropped]
 
 
@@ -83,7 +83,7 @@ class HandledStreamOutputs(NamedTuple):
     raised, as in :class:`~beam_joins.Handled`.
     """
 
-    stream: Stream
+    stream: PCollection[Any]
     dropped: PCollection[Dropped]
     bad: Bad
 

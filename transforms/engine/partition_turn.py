@@ -12,7 +12,7 @@ from beam_joins.transforms.engine.emitter import Emitter
 from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, count, rows_of
 from beam_joins.transforms.engine.notes import Check, NoteReader
 from beam_joins.transforms.engine.operator import Operator, Turn
-from beam_joins.transforms.engine.parts import NOTHING_HELD, Held, Part, Parts
+from beam_joins.transforms.engine.parts import NOTHING_HELD, Held, Parts, StatePart
 
 
 class States(Protocol):
@@ -94,14 +94,14 @@ class PartitionTurn:
         return state
 
 
-def _with_every(held: Iterable[Held], parts: Iterator[Part]) -> Iterator[Part]:
+def _with_every(held: Iterable[Held], parts: Iterator[StatePart]) -> Iterator[StatePart]:
     """The parts, and one without rows up to the end of each one that is held, where there are none."""
     ends = deque(each.end for each in held)
     for part in parts:
         while ends[0] < part.end:
-            yield Part(ends.popleft(), {})
+            yield StatePart(ends.popleft(), {})
         if ends[0] == part.end:
             ends.popleft()
         yield part
         del part
-    yield from (Part(end, {}) for end in ends)
+    yield from (StatePart(end, {}) for end in ends)

@@ -46,7 +46,7 @@ class Held(NamedTuple):
     pieces: int = 1
 
 
-class Part(NamedTuple):
+class StatePart(NamedTuple):
     """The rows of a part by their inputs: those with places from the end of the part before up to ``end``."""
 
     end: int
@@ -73,7 +73,7 @@ class Parts:
         """The block, if it is one or a reference to one."""
         return block if self._folder is None else self._folder.read(block)
 
-    def of(self, blocks: Iterable[bytes], held: Sequence[Held] = NOTHING_HELD) -> Iterator[Part]:
+    def of(self, blocks: Iterable[bytes], held: Sequence[Held] = NOTHING_HELD) -> Iterator[StatePart]:
         """The rows of a partition, from the first place to the last: those of what is held apart are in parts
         of their own.
         """
@@ -90,7 +90,7 @@ class Parts:
         unknown = sum(len(block) for block in blocks if reference_of(block) is None)
         return None if unknown > self._most_bytes // FAN_OUT else _rows_bytes(blocks)
 
-    def _split(self, blocks: Iterable[bytes], size: int | None, begin: int, held: Sequence[Held]) -> Iterator[Part]:
+    def _split(self, blocks: Iterable[bytes], size: int | None, begin: int, held: Sequence[Held]) -> Iterator[StatePart]:
         """``size`` is that of the rows, where it is known, whose places are from ``begin`` on."""
         blocks = iter(blocks)
         batches: dict[str, list[pa.RecordBatch]] = {}
@@ -105,7 +105,7 @@ class Parts:
                 size = seen
         ends = self._ends(begin, held, size)
         if len(ends) == 1:
-            yield Part(ends[0], {name: concat_batches(name, batches.pop(name)) for name in list(batches)})
+            yield StatePart(ends[0], {name: concat_batches(name, batches.pop(name)) for name in list(batches)})
             return
         with ExitStack() as stack:
             folder = self._folder
@@ -131,7 +131,7 @@ class Parts:
 
     def _each_part(
         self, batches: Iterable[tuple[str, pa.RecordBatch]], begin: int, ends: Sequence[int], held: Sequence[Held]
-    ) -> Iterator[Part]:
+    ) -> Iterator[StatePart]:
         folder = self._folder
         assert folder is not None
         file = folder.file()
@@ -156,7 +156,7 @@ class Parts:
                 if self._most_bytes < size < _ONE_KEY * total:
                     yield from self._split(part, size, begin, [of_part._replace(end=end, pieces=1)])
                 elif part:
-                    yield Part(end, read_blocks(map(self.read, part)))
+                    yield StatePart(end, read_blocks(map(self.read, part)))
                 folder.free(part)
                 part.clear()
                 begin = end

@@ -18,8 +18,8 @@ from beam_joins.keys.columns import Bools
 from beam_joins.keys.nested import WindowedType, windowed_keys
 from beam_joins.keys.opaque import KEYS, is_opaque
 from beam_joins.transforms.engine.each_value import each_value
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.table_type import TableType
-from beam_joins.transforms.engine.user_functions import StageFunctions
 from beam_joins.windowed import Windowed
 
 

@@ -5,7 +5,7 @@ Every stateful transform is one or more uses of it:
 
 1. a :class:`Route` puts batches into a :class:`~beam_joins.transforms.engine.block_writer.BlockWriter`, each
    row with the hash of the key by which it meets others (single elements become batches first:
-   :mod:`beam_joins.transforms.engine.records`);
+   :mod:`beam_joins.transforms.engine.routed_records`);
 2. the rows of a partition travel in blocks (:mod:`beam_joins.coders.block`), so that a runner sees few large
    elements;
 3. :class:`Replay` has a partition's blocks wait for each other in the bag state of a stateful DoFn, keyed by
@@ -45,7 +45,7 @@ from beam_joins.transforms.engine.resumed.memory import ResumedTurn, observed
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.ticks import Ticks, only_turn, stages_above, ticks_behind
 from beam_joins.transforms.engine.transform import fingerprint, label_of
-from beam_joins.transforms.engine.unbounded.replay import Turns, turn_dofn
+from beam_joins.transforms.engine.unbounded.tick_turns import Turns, turn_dofn
 
 
 def element_time(timestamp: Timestamp) -> int:
@@ -191,7 +191,7 @@ class Replay(Stage):
     noted of the whole input (:mod:`beam_joins.transforms.engine.notes`). ``gives_all`` says that the operator
     gives all that it remembers, so that partitions without rows have a turn too. ``to_all`` are the inputs of
     which every partition has all rows. ``tables``, ``by_time`` and ``closes`` are those of
-    :class:`~beam_joins.transforms.engine.unbounded.replay.Turns`. ``size`` is that of a :class:`Route`.
+    :class:`~beam_joins.transforms.engine.unbounded.tick_turns.Turns`. ``size`` is that of a :class:`Route`.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 record batches.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.copying import copied
+from beam_joins.functions import vectorized
 from beam_joins.how import WindowedHow
-from beam_joins.interval import Matches, Spans, State, step
-from beam_joins.joiner import TypedJoin
+from beam_joins.interval import IntervalState, Matches, Spans, step
+from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
 from beam_joins.keys.columns import Ints, joined_keys
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
@@ -21,6 +22,7 @@ from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.operator import Operator, Turn, in_time
 from beam_joins.transforms.engine.table_rows import keys_in_python, no_rows, records_of
 from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.typed_rows import Schema
 from beam_joins.user_functions import Functions
 
 SIDES = ("left", "right")
@@ -71,18 +73,50 @@ def batches_joined(join: TypedJoin) -> Results:
             return
         keys = joined_keys(combine_chunks(matches.left["key"]), combine_chunks(matches.right["key"]))
         key = keys.take(pa.array(np.where(matches.left_index >= 0, matches.left_index, matches.right_index + len(matches.left))))
-        values, left_out = (combine_chunks(matches.left["value"]), combine_chunks(matches.right["value"])), list[int]()
-        pairs = Pairs(values[0], matches.left_index, values[1], matches.right_index, key, matches.timestamp, left_out)
-        joined = pa.record_batch([key, join(pairs), pa.array(matches.timestamp)], names=["key", "value", "timestamp"])
-        yield joined.take(pa.array(np.delete(np.arange(len(key)), left_out))) if left_out else joined
+        left, right = combine_chunks(matches.left["value"]), combine_chunks(matches.right["value"])
+        yield keyed_batch(join, Pairs(left, matches.left_index, right, matches.right_index, key, matches.timestamp))
 
     return results
+
+
+def keyed_batch(join: TypedJoin, pairs: Pairs) -> pa.RecordBatch:
+    """A record batch with the columns ``key``, ``value`` and ``timestamp`` of pairs; without those for which the joiner
+    raised.
+    """
+    left_out: list[int] = []
+    values = join(pairs._replace(left_out=left_out))
+    joined = pa.record_batch([pairs.key, values, pa.array(pairs.timestamp)], names=["key", "value", "timestamp"])
+    return joined.take(pa.array(np.delete(np.arange(len(joined)), left_out))) if left_out else joined
+
+
+def join_in_columns(
+    transform: str, joiner: Joiner, functions: Functions, schema: Schema | None, types: Sequence[pa.DataType], names: Sequence[str]
+) -> TypedJoin:
+    """The join of streams in columns; raises ``ValueError`` for a joiner that does not say which columns it gives."""
+    if schema is None and not isinstance(joiner, Mapping | vectorized):
+        raise ValueError(
+            f"{transform} of streams in columns gives record batches, and a joiner of one record does not say what columns they"
+            " have: give schema=, a pyarrow.Schema, or a joiner of columns"
+        )
+    return joiner_in_columns(joiner, functions, schema, types=types, names=names)
+
+
+def result_schema(key: pa.DataType, join: TypedJoin) -> pa.Schema | None:
+    """The columns of the results of streams in columns; ``None`` where they are known in the run alone."""
+    return None if join.type is None else pa.schema({"key": key, "value": join.type, "timestamp": pa.int64()})
+
+
+def joiner_of_pairs(transform: str, joiner: Joiner, schema: Schema | None) -> Callable[..., Any]:
+    """The joiner of streams of pairs; raises ``ValueError`` for one of columns."""
+    if schema is not None:
+        raise ValueError(f"{transform} joins records here, and schema= is for streams in columns: leave it out")
+    return of_records(transform, joiner)
 
 
 def joined_streams(how: WindowedHow, spans: Spans, results: Results, types: tuple[TableType, TableType]) -> Operator:
     """The join of the records of a partition; ``types`` is what is known of the two streams."""
 
-    def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, State]:
+    def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, IntervalState]:
         arrived = [in_time(inputs.get(side, no_rows(of_stream)), turn.passed) for side, of_stream in zip(SIDES, types, strict=True)]
         matches, state = step(turn.state, arrived[0][0], arrived[1][0], how, spans, turn.until)
         for side, late, (_, behind), of_stream in zip(SIDES, matches.late, arrived, types, strict=True):

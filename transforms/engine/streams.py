@@ -19,10 +19,11 @@ from beam_joins.keys.opaque import opaque_values, python_keys, python_values
 from beam_joins.positions import places_of, times_of
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
 from beam_joins.transforms.engine.element_types import pair_types
-from beam_joins.transforms.engine.options import columns
-from beam_joins.transforms.engine.outputs import Handling
-from beam_joins.transforms.engine.records import Option, RecordRoute, Records, pairs, present
+from beam_joins.transforms.engine.option_checks import columns
+from beam_joins.transforms.engine.routed_records import Option, RecordRoute, RoutedRecords, pairs, present
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes
+from beam_joins.transforms.engine.transform_outputs import Handling
 
 OfRow = Callable[[Any, Any], Any]
 """A function of key and value."""
@@ -72,7 +73,7 @@ class StreamOptions(NamedTuple):
         sequence_of(sequence_by)
         for schema in schemas:
             if schema is not None:
-                declared_schema(schema)
+                declared_schema(schema, "stream_schema")
         return cls(transform, key, timestamp_by, sequence_by)
 
 
@@ -130,28 +131,14 @@ class Stream:
         Dropped are records with a ``"null_value"`` or a ``"null_key"``, unless these are kept, a
         ``"null_sequence"`` or a ``"null_timestamp"``. A record without a key has no order.
         """
-        options, in_columns, functions = self._options, self.in_columns, handling.functions
-        sequence = sequence_of(options.sequence_by)
-        sequence = None if sequence is None else sequence.of(functions)
-        by = options.timestamp_by
-        time = None if by is None else Option("timestamp_by", by, getter("timestamp_by", by))
-        what = f"the key of {options.transform}"
-        coder = None if in_columns else key_coder(key_type or self.type.key, what)
+        functions, sequence = handling.functions, self.sequence(handling.functions)
+        what = f"the key of {self._options.transform}"
+        coder = None if self.in_columns else key_coder(key_type or self.type.key, what)
 
-        def rows(records: Records) -> None:
-            if in_columns:
-                key, value = keys_of("key", options.key, records.elements), records.elements
-            else:
-                key, value = pairs(records.elements, NO_PAIR)
-                if not null_values:
-                    records.drop("null_value", value)
-            records.timed(time)
+        def rows(records: RoutedRecords) -> None:
+            key, value, arguments = self.keyed(records, null_values=null_values)
             if not null_keys:
                 records.drop("null_key", key)
-
-            def arguments() -> tuple[Sequence[Any], Sequence[Any]]:
-                return (python_keys(key), python_values(value)) if in_columns else (key, value)
-
             # what meets nothing needs no order
             position, within = records.placed(sequence, arguments, where=present(key))
             key, value = records.kept(key), records.kept(value)
@@ -165,9 +152,34 @@ class Stream:
             records.writer.noted(to).update(kinds(key))
             records.writer.send(to, hashes(key), table)
 
-        outputs = (to, *tags, *handling.tags)
-        specs = [(name, getattr(options, name)) for name in ("key", "timestamp_by", "sequence_by")]
-        return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, options=specs, to=outputs)
+        return self.read(label, rows, functions, (to, *tags, *handling.tags))
+
+    def read(self, label: str, rows: Callable[[RoutedRecords], None], functions: StageFunctions, to: tuple[str, ...]) -> Any:
+        """The outputs ``to`` of what makes rows of the stream's records."""
+        specs = [(name, getattr(self._options, name)) for name in ("key", "timestamp_by", "sequence_by")]
+        return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, options=specs, to=to)
+
+    def sequence(self, functions: StageFunctions) -> Option | None:
+        """The option ``sequence_by`` as it is called in a stage."""
+        sequence = sequence_of(self._options.sequence_by)
+        return None if sequence is None else sequence.of(functions)
+
+    def keyed(
+        self, records: RoutedRecords, *, null_values: bool = False
+    ) -> tuple[Any, Any, Callable[[], tuple[Sequence[Any], Sequence[Any]]]]:
+        """The keys and the values of records, which get their event times, and a function that gives both as Python objects.
+
+        Dropped are records with a ``"null_timestamp"`` or, unless these are kept, with a ``"null_value"``.
+        """
+        by = self._options.timestamp_by
+        if self.in_columns:
+            key, value = keys_of("key", self._options.key, records.elements), records.elements
+        else:
+            key, value = pairs(records.elements, NO_PAIR)
+            if not null_values:
+                records.drop("null_value", value)
+        records.timed(None if by is None else Option("timestamp_by", by, getter("timestamp_by", by)))
+        return key, value, lambda: (python_keys(key), python_values(value)) if self.in_columns else (key, value)
 
 
 def sequence_of(sequence_by: Any) -> Option | None:

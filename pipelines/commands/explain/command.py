@@ -22,8 +22,8 @@ examples:
   {PROGRAM} orders.csv customers.csv --foreign-key customer_id --how left --svg left.svg
       rows with the rows that they refer to, also as a picture
 
-Each record is a change: its key (--key), its position (--position: a whole number, of one order for both files), and, if there is one,
-its operation (--delete-column: d or delete deletes the row, none is an upsert). All other columns are the row.
+Each record is a change: its key (--key), its position (--sequence-by: a whole number, of one order for both files), and, if it has
+one, its operation (--apply-as-deletes: d or delete deletes the row, null is an upsert). All other columns are the row.
 """
 
 
@@ -73,27 +73,28 @@ def _explain(args: argparse.Namespace) -> None:
 
 def _side(name: str, path: str, args: argparse.Namespace) -> Any:
     from beam_joins.pipelines.changelogs.changelog import find_changelog
-    from beam_joins.pipelines.commands.explain.events import Side
+    from beam_joins.pipelines.commands.explain.events import ExplainedSide
     from beam_joins.pipelines.formats.columns import Columns
 
     key = vars(args)[f"{name}_key"] or args.key
-    changelog = find_changelog(name, path, Columns(key=(key,), timestamp=args.position, sequence=args.position, side=name))
+    changelog = find_changelog(name, path, Columns(key=(key,), timestamp=args.sequence_by, sequence=args.sequence_by, side=name))
     if len(changelog.first) > MOST_RECORDS:
         raise InputError(f"{path} has more than {MOST_RECORDS} records: give a part of it that can be looked at")
     if not changelog.first:
         raise InputError(f"{path} has no record")
-    for option, column in (("key", key), ("position", args.position)):
+    for option, column in (("key", key), ("sequence-by", args.sequence_by)):
         changelog.require(f"--{option}", column)
     for record in changelog.first:
-        if not isinstance(record.get(args.position), int):
-            raise InputError(f"{path}: --position: '{args.position}' is not a whole number in {record}")
-    delete = args.delete_column if any(args.delete_column in record for record in changelog.first) else None
+        if not isinstance(record.get(args.sequence_by), int):
+            raise InputError(f"{path}: --sequence-by: '{args.sequence_by}' is not a whole number in {record}")
+    delete = args.apply_as_deletes if any(args.apply_as_deletes in record for record in changelog.first) else None
     records: Sequence[dict[str, Any]] = changelog.first
     if delete is not None:
         records = [{**record, delete: str(record.get(delete) or "upsert").lower()} for record in changelog.first]
         if unknown := {record[delete] for record in records} - DELETES - UPSERTS:
-            raise InputError(f"{path}: --delete-column: '{delete}' has {', '.join(sorted(unknown))}: neither an upsert nor a delete")
-    return Side(records, key, args.position, delete)
+            words = ", ".join(sorted(unknown))
+            raise InputError(f"{path}: --apply-as-deletes: '{delete}' has {words}: neither an upsert nor a delete")
+    return ExplainedSide(records, key, args.sequence_by, delete)
 
 
 def _parser() -> Parser:
@@ -105,7 +106,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("left", metavar="LEFT", help="changelog of the left table: JSON lines, CSV, Parquet, Avro or Arrow")
     parser.add_argument("right", metavar="RIGHT", help="changelog of the right table")
-    parser.add_argument("--how", choices=get_args(How), default="inner", help="which rows the result has (default: %(default)s)")
+    parser.add_argument("--how", choices=get_args(How), default="inner", help="the rows of the result (default: %(default)s)")
     parser.add_argument(
         "--foreign-key",
         metavar="COLUMN",
@@ -113,11 +114,14 @@ def _parser() -> Parser:
     )
     parser.add_argument("--key", default="id", metavar="COLUMN", help="the key of both tables (default: %(default)s)")
     for side in ("left", "right"):
-        parser.add_argument(f"--{side}-key", metavar="COLUMN", help=f"the key of the {side} table, where it is called otherwise")
-    parser.add_argument("--position", default="position", metavar="COLUMN", help="the order of all changes (default: %(default)s)")
+        parser.add_argument(f"--{side}-key", metavar="COLUMN", help=f"the key of the {side} table (default: as --key says)")
+    parser.add_argument("--sequence-by", default="position", metavar="COLUMN", help="the order of all changes (default: %(default)s)")
     parser.add_argument(
-        "--delete-column", default="op", metavar="COLUMN", help="the operation, if there is such a column (default: %(default)s)"
+        "--apply-as-deletes",
+        default="op",
+        metavar="COLUMN",
+        help="the operation, if the files have this column (default: %(default)s)",
     )
-    parser.add_argument("--title", metavar="TEXT", help="what stands above (default: the kind of the join)")
-    parser.add_argument("--svg", metavar="FILE", help="draw the timeline into a file, too")
+    parser.add_argument("--title", metavar="TEXT", help="the title (default: the kind of the join)")
+    parser.add_argument("--svg", metavar="FILE", help="also draw the timeline into a file")
     return parser

@@ -37,7 +37,7 @@ class Event(NamedTuple):
         return f"{self.key}: {NOTHING if self.old is None else self.old} → {NOTHING if self.new is None else self.new}"
 
 
-class Side(NamedTuple):
+class ExplainedSide(NamedTuple):
     """The records of one changelog, and its columns: the key, the position, and what says that a record
     deletes its row (``None``: none does).
     """
@@ -59,7 +59,7 @@ class Side(NamedTuple):
         )
 
 
-def events_of(left: Side, right: Side, *, how: How, foreign_key: str | None) -> list[Event]:
+def events_of(left: ExplainedSide, right: ExplainedSide, *, how: How, foreign_key: str | None) -> list[Event]:
     """The events of both tables and of their join, in the order of their positions."""
     with tempfile.TemporaryDirectory(prefix="beam-joins-") as directory:
         path = os.path.join(directory, "events")

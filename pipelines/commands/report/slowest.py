@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Final
 from beam_joins.pipelines.results.figure import RESULT, ReferenceCounts
 
 if TYPE_CHECKING:
-    from beam_joins.pipelines.commands.summary import Stage
+    from beam_joins.pipelines.commands.summary import StageFigures
 
 RUN: Final = "run"
 """The phase in which the workers work."""
 
 
-def slowest(stages: "Sequence[Stage]") -> "Stage | None":
+def slowest(stages: "Sequence[StageFigures]") -> "StageFigures | None":
     """The stage that workers spent most seconds in; None if no stage was timed."""
     return max((stage for stage in stages if stage.seconds > 0), key=lambda stage: stage.seconds, default=None)
 
 
 def sentences(
-    stages: "Sequence[Stage]", phases: Mapping[str, float], references: ReferenceCounts | None = None, rights: str = ""
+    stages: "Sequence[StageFigures]", phases: Mapping[str, float], references: ReferenceCounts | None = None, rights: str = ""
 ) -> list[str]:
     """The slowest stage with its share of the time, why it takes it, and what the rest of the run was spent on.
 
-    >>> from beam_joins.pipelines.commands.summary import Stage
-    >>> read = Stage("read orders", "Read orders", 1_000_000, 1_000_000, 14.0, 250_000_000)
-    >>> for sentence in sentences([read, Stage("join", "Join", 10_000, 500_000, 4.0)], {"start-up": 2.0, "run": 60.0}):
+    >>> from beam_joins.pipelines.commands.summary import StageFigures
+    >>> read = StageFigures("read orders", "Read orders", 1_000_000, 1_000_000, 14.0, 250_000_000)
+    >>> for sentence in sentences([read, StageFigures("join", "Join", 10_000, 500_000, 4.0)], {"start-up": 2.0, "run": 60.0}):
     ...     print(sentence)
     The slowest stage, read orders, took 14.0 of the 18.0 seconds that workers were timed in stages (78%): 71,429 rows per second.
     It parses records of 250 bytes on average and checks their columns.
@@ -53,7 +53,7 @@ def sentences(
     return lines
 
 
-def _reason(stage: "Stage", references: ReferenceCounts | None, rights: str) -> list[str]:
+def _reason(stage: "StageFigures", references: ReferenceCounts | None, rights: str) -> list[str]:
     came, went = stage.rows_in, stage.rows_out
     if stage.name.startswith("read "):
         return [f"It parses records of {stage.bytes_in / came:,.0f} bytes on average and checks their columns."]

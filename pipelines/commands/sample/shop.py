@@ -55,7 +55,7 @@ class CustomerChange(NamedTuple):
     updated_at: int
 
 
-class Line(NamedTuple):
+class SampleLine(NamedTuple):
     """A change and by how many lines of its file it comes late."""
 
     change: OrderChange | CustomerChange
@@ -99,7 +99,7 @@ class Shop:
         self._city = bytearray(self._population)
         self._segment = bytearray(self._population)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[SampleLine]:
         """All lines of both tables, in commit order; ``late`` says how far back to move each."""
         chance = self._chance
         lsn, now = 100_000, FIRST_COMMIT
@@ -123,16 +123,16 @@ class Shop:
                         yield from self._say(change._replace(lsn=lsn))
                         break
 
-    def _say(self, change: OrderChange | CustomerChange) -> Iterator[Line]:
+    def _say(self, change: OrderChange | CustomerChange) -> Iterator[SampleLine]:
         """The change, and now and then late, or with a second copy, or with one that has lost its key."""
         odd = self._chance()
-        copies = [Line(change, self._lateness() if odd < 0.02 else 0)]
+        copies = [SampleLine(change, self._lateness() if odd < 0.02 else 0)]
         if 0.02 <= odd < 0.025:
-            copies.append(Line(change, self._lateness()))
+            copies.append(SampleLine(change, self._lateness()))
         elif 0.025 <= odd < 0.0252:
             no_key: OrderChange | CustomerChange
             no_key = change._replace(order_id=None) if isinstance(change, OrderChange) else change._replace(customer_id=None)
-            copies.append(Line(no_key, 0))
+            copies.append(SampleLine(no_key, 0))
         for line in copies:
             if isinstance(change, OrderChange):
                 if not self._orders_left:

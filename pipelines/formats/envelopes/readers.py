@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from beam_joins.pipelines.formats.envelopes.delta_changes import DeltaChanges
 from beam_joins.pipelines.formats.envelopes.maxwell import IS_DDL, NO_CANAL, Maxwell
 from beam_joins.pipelines.formats.envelopes.slot_changes import SlotChanges
 from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
@@ -30,5 +31,12 @@ NOT_READ: Final = {
 """Envelopes that no format reads, by a column that shows them: what to do."""
 SLOT: Final = "pgoutput"
 """The format of the changes that are spooled of a slot."""
-READERS: Final[dict[Format, FormatReader]] = {**{each.name: each.format.reader for each in FORMATS}, **ENVELOPES, SLOT: SlotChanges()}
+DELTA: Final = "delta"
+"""The format of the files of a Delta table."""
+READERS: Final[dict[Format, FormatReader]] = {
+    **{each.name: each.format.reader for each in FORMATS},
+    **ENVELOPES,
+    SLOT: SlotChanges(),
+    DELTA: DeltaChanges(),
+}
 """What reads records, by the name of their format."""

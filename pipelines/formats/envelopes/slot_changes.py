@@ -125,6 +125,8 @@ def _lists(count: int) -> list[list[Any]]:
 class SlotChanges(FormatReader):
     """Reads spooled changes."""
 
+    expansion = 1
+
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By record batches, of about so many bytes together."""
         with opened(file.path) as batches:

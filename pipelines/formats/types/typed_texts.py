@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place, exact_column
+from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.pipelines.formats.types.column_kind import text_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText, loads
 
@@ -101,7 +101,7 @@ def _read(column: pa.Array, field: pa.Field, bytes_of: BytesOf) -> pa.Array:
     if is_large(column):
         raise pa.ArrowInvalid("a large number")
     if field.type.num_fields:
-        return exact_cast(column, field.type, Place("a row", field.name))
+        return exact_cast(column, field.type, ValuePlace("a row", field.name))
     if is_bytes(field.type):
         return pa.array([None if text is None else bytes_of(text) for text in column.to_pylist()], field.type)
     return cast_text(column, field.type)
@@ -160,7 +160,7 @@ def _column(texts: list[bytes | None], field: pa.Field, bytes_of: BytesOf) -> pa
             raise ValueError(f"{wrong[0].decode()} is no text in ISO 8601")
         return cast_text(pa.array([None if text is None else json.loads(text) for text in texts], pa.string()), kind)
     values = [None if text is None else _value(loads(text), kind, bytes_of) for text in texts]
-    return exact_column(values, kind, Place("a row", field.name))
+    return exact_column(values, kind, ValuePlace("a row", field.name))
 
 
 def _as_text(text: bytes) -> str:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from beam_joins.arrow_types import is_bytes, is_uuid, python_list, uuid_texts
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place
+from beam_joins.exact_values import ValuePlace
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.io.sinks.postgres_forms import TargetColumn
 
@@ -39,7 +39,7 @@ def copy_text(columns: Sequence[pa.Array], into: Sequence[TargetColumn] | None =
 def _written(column: pa.Array, into: TargetColumn) -> pa.Array:
     form = into.form
     if form.cast is not None:
-        column = exact_cast(column, form.cast, Place("a row", into.name))
+        column = exact_cast(column, form.cast, ValuePlace("a row", into.name))
     if form.pattern is None and form.digits is None:
         return _cells(column)
     text = pc.cast(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column, _TEXT)

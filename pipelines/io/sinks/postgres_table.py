@@ -12,7 +12,7 @@ from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.sinks.copy_text import copy_text
 from beam_joins.pipelines.io.sinks.postgres_forms import require_names
-from beam_joins.pipelines.io.sinks.postgres_target import Target, TargetReader, is_changed, unbounded
+from beam_joins.pipelines.io.sinks.postgres_target import PostgresTarget, TargetReader, is_changed, unbounded
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 
 with needs("postgres"):
@@ -90,7 +90,7 @@ class PostgresTable:
     deleted: str
     in_one: bool = False
     has_view: bool = False
-    _target: Target | None = field(default=None, compare=False)
+    _target: PostgresTarget | None = field(default=None, compare=False)
     _connection: Any = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ class PostgresTable:
             raise InputError(f'PostgreSQL, table {self.name}: schema "{schema}" does not exist: create it')
         return bool(connection.execute("SELECT to_regclass(%s)", [self._identifier(name).as_string()]).fetchone() != (None,))
 
-    def _read(self, connection: Any) -> Target:
+    def _read(self, connection: Any) -> PostgresTarget:
         quoted = self._identifier(self.name).as_string()
         return TargetReader(self.name, quoted, self.columns, self.position, self.deleted, in_one=self.in_one).read(connection)
 
@@ -195,7 +195,7 @@ class PostgresTable:
                 connection.execute(self._sql(_RELEASE))
             connection.execute(self._sql(_MERGE))
 
-    def _require_same(self, target: Target) -> None:
+    def _require_same(self, target: PostgresTarget) -> None:
         """What has been written as lines was for the table as it was."""
         if self._target is not None and [each[::2] for each in self._target.columns] != [each[::2] for each in target.columns]:
             raise OutputError(f"PostgreSQL, table {self.name}: the table was altered since the pipeline was built: run it again")

@@ -61,7 +61,7 @@ _NO_TABLES: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign 
 _POSITIONS: Final = frozenset({"bigint", "integer", "smallint", "numeric"})
 
 
-class Target(NamedTuple):
+class PostgresTarget(NamedTuple):
     """``columns`` are those that are written, in their order; ``hands_on`` says whether rows may hand on values to
     each other that the table holds once, row by row.
     """
@@ -107,7 +107,7 @@ class TargetReader:
         self._key, self._values = columns.key.names, columns.values.names
         self._names = [*self._key, *self._values, position, deleted]
 
-    def read(self, connection: Any) -> Target:
+    def read(self, connection: Any) -> PostgresTarget:
         """Reads the table within a transaction; raises InputError for one that rows cannot be merged into."""
         row = connection.execute(_RELATION, [self._quoted]).fetchone()
         if row is None:
@@ -137,7 +137,7 @@ class TargetReader:
             filter(None, [nulls if self._values else None, sql.SQL("true AS {}").format(sql.Identifier(self._deleted))])
         )
         self._pass_checks(connection, emptied)
-        return Target(target, self._hands_on(connection, emptied))
+        return PostgresTarget(target, self._hands_on(connection, emptied))
 
     def _asked(self, connection: Any, query: LiteralString, names: int) -> list[Any]:
         rows: list[Any] = connection.execute(query, [self._quoted] * names).fetchall()

@@ -12,7 +12,7 @@ from beam_joins.arrow_types import plain_field
 from beam_joins.batch import ChangeBatch
 from beam_joins.errors import OutputError
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import Place, exact_column
+from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.keys.nested import is_combined, is_windowed
 from beam_joins.keys.opaque import is_opaque, python_keys, python_values
 from beam_joins.transforms.connect import TableType
@@ -82,14 +82,16 @@ class TableColumns:
         rows = [_parts(key) for key in python_keys(keys)]
         if wrong := [row for row in rows if len(row) != len(self.key)]:
             raise ValueError(f"the key {tuple(wrong[0])!r} has not the columns {', '.join(self.key.names)}")
-        return [exact_column([row[i] for row in rows], field.type, Place("a key", field.name)) for i, field in enumerate(self.key)]
+        return [
+            exact_column([row[i] for row in rows], field.type, ValuePlace("a key", field.name)) for i, field in enumerate(self.key)
+        ]
 
     def _columns(self, new: pa.Array) -> dict[str, pa.Array]:
         if is_opaque(new.type):
             rows = python_values(new)
             if len(self.values) == 1 and not any(isinstance(row, dict) for row in rows):
                 (field,) = self.values
-                return {field.name: exact_column(rows, field.type, Place("a row", field.name))}
+                return {field.name: exact_column(rows, field.type, ValuePlace("a row", field.name))}
             new = self._read(rows)
         if pa.types.is_struct(new.type):
             return dict(zip((field.name for field in new.type), new.flatten(), strict=True))
@@ -97,7 +99,7 @@ class TableColumns:
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
-    return exact_cast(column, field.type, Place("a row", field.name))
+    return exact_cast(column, field.type, ValuePlace("a row", field.name))
 
 
 def _leaves(kind: pa.DataType) -> list[pa.DataType]:

@@ -1,5 +1,6 @@
 """Reads the rows of a changelog as a table in Python needs them: typed columns, or dicts."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
@@ -9,27 +10,33 @@ import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.content import Emit
-from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.errors import InputError
+from beam_joins.pipelines.changelogs.changelog import Changelog, bytes_of, parts_of
+from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
-from beam_joins.pipelines.formats.columns import KEY, Columns
-from beam_joins.pipelines.formats.file_parts import Part
+from beam_joins.pipelines.formats.columns import KEY, Columns, enveloped
+from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.read_table import Reads, key_in_columns, paths_of, table_of
-from beam_joins.transforms.connect import StateFolder, as_arrow, folder_for, label_of
+from beam_joins.transforms.connect import StateFolder, as_arrow, folder_for, label_of, schema_text, text_schema
 
 _SEEN: Final = "tables seen"
 """What a state remembers of the tables of envelopes; one of an earlier version does not have it."""
 _TYPES: Final = "types of"
 """What it remembers of the columns of CSV files, with the label of the transform that has read them."""
+_log: Final = logging.getLogger(__name__)
 
 
 class ChangelogRows(NamedTuple):
-    """What reads the rows, in the columns of a ``reading``, and the names of the columns of their key."""
+    """What reads the rows, in the columns of a ``reading``, and the names of the columns of their key; a dot in one leads into
+    a ``nested`` column.
+    """
 
     read: beam.PTransform[PBegin, Any]
     reading: Reading
     key: Sequence[str]
+    nested: bool = True
 
     def of_run(self, begin: PBegin) -> "ChangelogRows":
         """The same in each run."""
@@ -47,7 +54,7 @@ class ChangelogRows(NamedTuple):
         is_typed = "row" in self.reading.forms
         made = table_of(
             self.reading,
-            key=key_in_columns(self.key) if is_typed else KEY,
+            key=key_in_columns(self.key, nested=self.nested) if is_typed else KEY,
             emit=emit,
             without_earlier=without_earlier,
             except_columns=except_columns if is_typed else (),
@@ -112,6 +119,41 @@ class ReadFollowed(beam.PTransform[PBegin, PCollection[Any]]):
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
         return as_arrow(begin | "Records" >> self._changes, self._reading.schema)
+
+
+def rows_of_table(files: Sequence[File], key: Sequence[str], schema: pa.Schema | None, *, nested: bool = True) -> ChangelogRows:
+    """The rows of a table of a database, whose changes lie in files with the columns of :func:`enveloped`."""
+    columns = enveloped(None)
+    if schema is None:
+        paths = paths_of(key) if nested else [[name] for name in key]
+        reading = Reading.of_objects(columns, paths, columns.about_the_change())
+    else:
+        reading = Reading.of_rows(columns, schema)
+    read = ReadRecords("rows", parts_of(files), ColumnReader(reading), bytes=bytes_of(files))
+    return ChangelogRows(read, reading, key, nested)
+
+
+def columns_of_runs(
+    table: str, there: pa.Schema, key: Sequence[str], schema: Any, stored: dict[str, str], *, is_first: bool
+) -> pa.Schema | None:
+    """The columns of the values of a table of a database, which has those of ``there`` now: those of ``schema``, the option of
+    a reader, or of the first run, which are ``stored`` by the names of tables.
+
+    Raises InputError for a column that the table does not have.
+    """
+    read = text_schema(stored.setdefault(table, schema_text(there))) if isinstance(schema, str) else schema
+    for option, names in (("key=", key), ("schema=", () if read is None else read.names)):
+        for column in names:
+            if column not in there.names:
+                gone = "" if is_first else "; where it was renamed or dropped, begin with an empty state"
+                raise InputError(f"{table} has no column '{column}' ({option}): it has {', '.join(there.names)}{gone}")
+    if read is not None and (new := [column for column in there.names if isinstance(schema, str) and column not in read.names]):
+        _log.warning(
+            "%s has the column %s, which the first run did not have: it is left out; begin with an empty state for it",
+            table,
+            ", ".join(new),
+        )
+    return read
 
 
 def reading_of(columns: Columns, key: Sequence[str], schema: pa.Schema | None, omitted: Sequence[str] = ()) -> Reading:

@@ -1,10 +1,12 @@
-"""Makes the columns of a changelog of plain rows from the options of a reader in Python."""
+"""Makes the columns of a changelog of rows from the options of a reader."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, word
-from beam_joins.pipelines.formats.columns import Columns, Unit
+from beam_joins.pipelines.formats.columns import Columns, Unit, flag_of
+from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of
 from beam_joins.transforms import connect
 
 Operations = dict[str, Sequence[str | None]]
@@ -14,38 +16,44 @@ Operations = dict[str, Sequence[str | None]]
 def plain_columns(
     *,
     timestamp_by: str,
-    timestamp_unit: Unit,
-    sequence_by: str | Sequence[str] | None,
-    apply_as_deletes: str | Operations | None,
-    apply_as_upserts: Operations | None,
-    apply_as_truncates: Operations | None,
-    ignored: Operations | None,
+    timestamp_unit: Unit = "us",
+    sequence_by: str | Sequence[str] | None = None,
+    apply_as_deletes: str | Operations | None = None,
+    apply_as_upserts: Operations | None = None,
+    apply_as_truncates: Operations | None = None,
+    ignored: Operations | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    side: str | None = None,
 ) -> Columns:
-    """The columns that options name, without the key; raises ``ValueError`` for an option of another form.
+    """The columns that options name, without the key; raises ``ValueError`` for an option of another form. ``side`` is that
+    of :class:`~beam_joins.pipelines.formats.columns.Columns`.
 
-    >>> made = plain_columns(
-    ...     timestamp_by="at", timestamp_unit="us", sequence_by="lsn", apply_as_deletes={"op": ["d"]}, apply_as_upserts=None,
-    ...     apply_as_truncates=None, ignored=None,
-    ... )
+    >>> made = plain_columns(timestamp_by="at", sequence_by="lsn", apply_as_deletes={"op": ["d"]})
     >>> made.delete, sorted(made.deletes), "u" in made.upserts
     ('op', ['d'], True)
     """
     connect.text("timestamp_by", timestamp_by, "the column with the event time")
     connect.choice("timestamp_unit", timestamp_unit, Unit)
     order = [] if sequence_by is None else connect.columns("sequence_by", sequence_by)
-    deletes, upserts, truncates = apply_as_deletes, apply_as_upserts, apply_as_truncates
-    delete, delete_words = (deletes, None) if isinstance(deletes, str) and deletes else _column("apply_as_deletes", deletes)
-    upsert, upsert_words = _column("apply_as_upserts", upserts)
+    is_alone = isinstance(apply_as_deletes, str) and bool(apply_as_deletes)
+    options = {
+        "apply_as_deletes": (str(apply_as_deletes), None) if is_alone else _column("apply_as_deletes", apply_as_deletes),
+        "apply_as_upserts": _column("apply_as_upserts", apply_as_upserts),
+        "apply_as_truncates": _column("apply_as_truncates", apply_as_truncates),
+        "ignored": _column("ignored", ignored),
+    }
+    (delete, deletes), (upsert, upserts), (truncate, truncates), (ignore, ignores) = options.values()
     if upsert is not None and upsert != delete:
-        raise ValueError(f"apply_as_upserts={upserts!r}: name the column of apply_as_deletes={deletes!r}")
-    truncate, truncate_words = _column("apply_as_truncates", truncates)
-    ignore, ignored_words = _column("ignored", ignored)
-    if delete_words is None:  # the name of a column that is true or false, or absent
-        meant, others = DELETES, UPSERTS | {NULL}
-    else:
-        meant = delete_words
-        others = frozenset({NULL}) if NOT_NULL in meant else UPSERTS
-    others = (others if upsert_words is None else upsert_words) - meant
+        names = [f"{flag_of(side, option)} names {options[option][0]}" for option in ("apply_as_upserts", "apply_as_deletes")]
+        raise ValueError(f"{' and '.join(names)}: name one column, whose values say the operation")
+    for one, other in itertools.combinations(options, 2):
+        (column, words), (of_other, words_of_other) = options[one], options[other]
+        if column == of_other and (both := sorted((words or frozenset()) & (words_of_other or frozenset()))):
+            flags = f"{flag_of(side, one)} and {flag_of(side, other)}"
+            raise ValueError(f"{', '.join(both)} stands in both {flags}: a record is one or the other")
+    of_others = frozenset().union(*(words for column, words in options.values() if column == delete and words))
+    others = frozenset({NULL}) if NOT_NULL in (deletes or ()) else UPSERTS | ({NULL} if is_alone else set())
     return Columns(
         key=(),
         timestamp=timestamp_by,
@@ -53,22 +61,23 @@ def plain_columns(
         sequence=order[0] if order else None,
         within=tuple(order[1:]),
         delete=delete,
-        deletes=meant,
-        upserts=others,
-        truncates=truncate_words or frozenset(),
+        deletes=DELETES - of_others if deletes is None else deletes,
+        upserts=others - of_others if upserts is None else upserts,
+        truncates=truncates or frozenset(),
         truncate=truncate,
-        ignored=ignored_words or frozenset(),
+        ignored=ignores or frozenset(),
         ignore=ignore,
-        side=None,
+        csv=(_read(side, "delimiter", delimiter, delimiter_of), _read(side, "encoding", encoding, encoding_of)),
+        side=side,
     )
 
 
-def read_option(option: str, value: str | None, read: Callable[[str], str]) -> str:
-    """What is read of an option, empty where it is not given; its ``ValueError`` names the option."""
+def _read(side: str | None, option: str, value: str | None, read: Callable[[str], str]) -> str:
+    """What is read of an option, empty where it is absent; its ``ValueError`` names the option."""
     try:
         return "" if value is None else read(value)
     except ValueError as error:
-        raise ValueError(f"{option}=: {error}") from None
+        raise ValueError(f"{flag_of(side, option)}: {error}") from None
 
 
 def _column(option: str, spec: Any) -> tuple[str | None, frozenset[str] | None]:

@@ -150,9 +150,9 @@ def paths_of(names: Iterable[str]) -> list[list[str]]:
     return [name.split(".") for name in names]
 
 
-def key_in_columns(names: Sequence[str]) -> Any:
-    """The key in columns of rows; a dot in a name leads into one."""
-    if not any("." in name for name in names):
+def key_in_columns(names: Sequence[str], *, nested: bool = True) -> Any:
+    """The key in columns of rows; a dot in a name leads into a ``nested`` one."""
+    if not (nested and any("." in name for name in names)):
         return names[0] if len(names) == 1 else list(names)
     return vectorized(partial(_nested_keys, paths_of(names)))
 

@@ -71,7 +71,7 @@ def _stream_join(inputs: Inputs, topology: Topology, values: Values) -> Streams:
         inputs[topic] | f"{topic} values" >> beam.Map(_with_value).with_output_types(pa.Table) for topic in ("left", "right")
     )
     columns = {"key": "key", "timestamp_by": "at", "sequence_by": "position"}
-    joined = sides | WindowedStreamJoin(_joined_columns, how=topology["type"], **spans, **columns, schemas=(ROWS, ROWS))
+    joined = sides | WindowedStreamJoin(_joined_columns, how=topology["type"], **spans, **columns, stream_schemas=(ROWS, ROWS))
     return Streams(outs=joined | "Out" >> beam.FlatMap(_outs))
 
 

@@ -59,7 +59,7 @@ def run(arguments: list[str]) -> None:
         customers = pipeline | "customers" >> ReadChangeEvents("customers.jsonl", format="debezium", key="customer_id")
         large = orders | FilterTable(is_large)
         joined = (large, customers) | ForeignKeyJoin(enriched, foreign_key="customer_id", how="left")
-        joined | WriteChangelog("enriched.jsonl", as_="pairs", key="order_id", table="enriched")
+        joined | WriteChangelog("enriched.jsonl", records="pairs", key="order_id", table="enriched")
         changes: PCollection[Change[Any, Any]] = joined | TableToChanges()
         changes | beam.Map(new_value)
 

@@ -15,4 +15,4 @@ def mistakes() -> None:
     WindowedStreamJoin(print, before="5 minutes", after=60, grace=0)  # wrong: arg-type
     WindowedStreamJoin(print, before=5, after=60)  # wrong: call-arg
     ReadChangeEvents("x.jsonl", format="xml")  # wrong: arg-type
-    WriteChangelog("x.jsonl", as_="inserts")  # wrong: arg-type
+    WriteChangelog("x.jsonl", records="inserts")  # wrong: arg-type

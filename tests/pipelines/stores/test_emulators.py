@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_joins.pipelines.commands.sample.files import SampleFiles
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from tests import programs
 from tests.pipelines.history import arrive, cut, tree
 from tests.pipelines.orders_run import ENVIRONMENT, Run

@@ -19,7 +19,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins import ForeignKeyJoin, TableFromChangelog
 from beam_joins.errors import InputError
 from beam_joins.io import ReadGrowingFiles, ReadKafkaChangeEvents
-from beam_joins.pipelines.commands.runner import any_runner
+from beam_joins.pipelines.commands.runner_setup import any_runner
 from beam_joins.pipelines.io.sources import follow
 from beam_joins.pipelines.io.sources.follow import Piece, ReadToEnd, Timed
 from tests.pipelines.streaming.jobs import FIRST, Append, row, written

@@ -1,4 +1,4 @@
-"""The commands read topics: in one run and in runs that go on at their offsets they give what the same lines in files give."""
+"""The commands read topics: in one run and in incremental runs, from their offsets, they give what the same lines in files give."""
 
 import json
 from pathlib import Path

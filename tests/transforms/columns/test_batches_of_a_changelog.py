@@ -30,10 +30,10 @@ from beam_joins.coders.key import KeyCoder
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms.engine.arrow_input import plain_schema, struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.changelog import ChangelogRows, no_records, options_of
 from beam_joins.transforms.engine.notes import NoteReader
-from beam_joins.transforms.engine.records import Records
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.raw_changelog import RawChangelog, no_records, options_of
+from beam_joins.transforms.engine.routed_records import RoutedRecords
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from tests.beam_joins.kernels import changes_in
 
 ROWS = pa.table({"id": [1, 2, 1], "lsn": [7, 8, 9], "name": ["Ann", "Bob", None]})
@@ -53,11 +53,11 @@ def changes(batches, *, apart=False, **options):
     inputs = {**OPTIONS, **options}
     emit, left_out = inputs.pop("emit", "updates"), inputs.pop("except_columns")
     schema = common_schema((plain_schema(batch.schema) for batch in batches), of="rows")
-    rows = ChangelogRows("rows", options_of(inputs), frozenset(left_out).intersection(schema.names), None, KeyCoder())
+    rows = RawChangelog("rows", options_of(inputs), frozenset(left_out).intersection(schema.names), None, KeyCoder())
     writer = BlockWriter(1)
     blocks = []
     for batch in batches:
-        rows(Records(struct_of(batch, schema), np.zeros(len(batch), np.int64), StageFunctions("a stage"), writer))
+        rows(RoutedRecords(struct_of(batch, schema), np.zeros(len(batch), np.int64), StageFunctions("a stage"), writer))
         if apart:
             blocks += [block for _, (_, block), _ in writer.flush()]
     blocks += [block for _, (_, block), _ in writer.flush()]

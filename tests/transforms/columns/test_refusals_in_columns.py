@@ -23,9 +23,9 @@ from beam_joins import (
 from beam_joins.coders.key import KeyCoder
 from beam_joins.transforms.engine.arrow_input import struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.changelog import ChangelogRows, options_of
-from beam_joins.transforms.engine.records import Records
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.raw_changelog import RawChangelog, options_of
+from beam_joins.transforms.engine.routed_records import RoutedRecords
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 
 ROWS = pa.table(
     {
@@ -91,8 +91,8 @@ def test_a_batch_that_makes_no_sense_is_refused_with_a_sentence(options, complai
     inputs = {**CDC, **options}
     left_out = frozenset(inputs.pop("except_columns", ()))
     with pytest.raises(ValueError, match=complaint):
-        rows = ChangelogRows("rows", options_of(inputs), left_out, None, KeyCoder())
-        rows(Records(struct_of(ROWS, ROWS.schema), np.zeros(len(ROWS), np.int64), StageFunctions("a stage"), BlockWriter(1)))
+        rows = RawChangelog("rows", options_of(inputs), left_out, None, KeyCoder())
+        rows(RoutedRecords(struct_of(ROWS, ROWS.schema), np.zeros(len(ROWS), np.int64), StageFunctions("a stage"), BlockWriter(1)))
 
 
 def test_a_refusal_that_the_columns_are_enough_for_comes_when_the_pipeline_is_built(direct):
@@ -182,7 +182,8 @@ def test_a_joiner_of_columns_is_refused_where_values_are_python_objects(direct, 
             ):
                 _ = tables | f"{type(join).__name__} {label}" >> join
     with pytest.raises(ValueError, match="StreamTableJoin joins records, and its joiner is of columns: give a function of two values"):
-        StreamTableJoin(joiner, sequence_by=lambda key, value: 1)
+        of_stream = {"name": "stream.name"} if joiner is NAMES else joiner
+        _ = (p | beam.Create([(1, {})]), columns) | StreamTableJoin(of_stream, sequence_by=lambda key, value: 1)
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])

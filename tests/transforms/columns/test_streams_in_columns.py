@@ -135,7 +135,7 @@ def test_either_stream_may_be_empty_and_times_lie_at_the_ends_of_what_beam_has(d
             schemas = None if cut is one_batch else (STREAM, STREAM)
             for joiner in (JOINERS[0], {"l": "left.v", "r": "right.v"}):
                 kind = f"{name} {type(joiner).__name__}"
-                outer = WindowedStreamJoin(joiner, **join, **columns_of(joiner), schemas=schemas)
+                outer = WindowedStreamJoin(joiner, **join, **columns_of(joiner), stream_schemas=schemas)
                 left = (some, none) | f"left {kind}" >> outer | f"left rows {kind}" >> beam.FlatMap(rows_of_batch)
                 right = (none, some) | f"right {kind}" >> outer | f"right rows {kind}" >> beam.FlatMap(rows_of_batch)
                 assert_that(left, equal_to(alone), label=f"left alone {kind}")

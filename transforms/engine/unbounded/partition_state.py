@@ -19,7 +19,7 @@ _NAME = 16  # Arrow reads what begins at a multiple of 8 bytes without copying i
 _SPARE = 1 << 20
 
 
-class Held(NamedTuple):
+class PartitionHeld(NamedTuple):
     """What a partition remembers: what its operator does, the largest position that had its turn, and the end
     of its latest tick.
     """
@@ -35,23 +35,23 @@ class Held(NamedTuple):
         return self.snapshot.state
 
 
-class Memory:
+class PartitionMemory:
     """Reads and writes what partitions remember; ``state`` is the state of one value, ``tables`` the bag of
     the tables.
     """
 
     def __init__(self) -> None:
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, PartitionHeld] = {}
 
-    def read(self, partition: int, state: Any, tables: Any) -> Held:
+    def read(self, partition: int, state: Any, tables: Any) -> PartitionHeld:
         """What the partition remembers."""
         written = state.read() or b""
         held = self._held.get(partition)
         if held is None or held.written != written:
-            held = self._held[partition] = _read(written, tables) if written else Held()
+            held = self._held[partition] = _read(written, tables) if written else PartitionHeld()
         return held
 
-    def write(self, partition: int, held: Held, before: Held, state: Any, tables: Any) -> None:
+    def write(self, partition: int, held: PartitionHeld, before: PartitionHeld, state: Any, tables: Any) -> None:
         """Write what the partition remembers now."""
         lying = json.loads(before.written)["bytes"] if before.written else 0
 
@@ -72,11 +72,11 @@ class Memory:
         of = {"state": described, "frontier": held.frontier, "tick": held.tick, "bytes": lying, "written": uuid4().hex}
         written = json.dumps(of).encode()
         state.write(written)
-        self._held[partition] = Held(Snapshot(held.state, files), held.frontier, held.tick, written)
+        self._held[partition] = PartitionHeld(Snapshot(held.state, files), held.frontier, held.tick, written)
         count_state(held.state, described)
 
 
-def _read(written: bytes, tables: Any) -> Held:
+def _read(written: bytes, tables: Any) -> PartitionHeld:
     state = json.loads(written)
     contents = {bytes(each[:_NAME]).decode(): pa.py_buffer(each).slice(_NAME) for each in tables.read()}
-    return Held(read_snapshot(state["state"], contents.__getitem__), state["frontier"], state["tick"], written)
+    return PartitionHeld(read_snapshot(state["state"], contents.__getitem__), state["frontier"], state["tick"], written)

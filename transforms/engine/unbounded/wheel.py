@@ -26,7 +26,7 @@ _HEAD = Struct(f">qI{_BAGS}q")
 _BLOCK = Struct(">qq")
 
 
-class Waiting(NamedTuple):
+class WaitingBlock(NamedTuple):
     """Rows of one tick as a block, the end of the tick, and their least position."""
 
     due: int
@@ -34,7 +34,7 @@ class Waiting(NamedTuple):
     block: bytes
 
     @classmethod
-    def read(cls, written: bytes) -> "Waiting":
+    def read(cls, written: bytes) -> "WaitingBlock":
         """The opposite of :meth:`written`."""
         due, least = _BLOCK.unpack_from(written)
         return cls(due, least, written[_BLOCK.size :])
@@ -57,7 +57,7 @@ class Wheel:
     ``arrived`` is the bag of what has arrived, ``states`` are those of :func:`wheel_specs`.
     """
 
-    due: list[Waiting]
+    due: list[WaitingBlock]
 
     def __init__(self, ticks: Ticks, tick: int, arrived: Any, states: Sequence[Any]) -> None:
         self._ticks, self._arrived = ticks, arrived
@@ -65,7 +65,7 @@ class Wheel:
         self._written = self._head.read() or _HEAD.pack(0, 0, *[ALWAYS] * _BAGS)
         self._reached, self._filled, *self._least = _HEAD.unpack(self._written)
         number = ticks.number(tick)
-        self._came = [Waiting.read(each) for each in arrived.read()]
+        self._came = [WaitingBlock.read(each) for each in arrived.read()]
         self._out = [*self._came]
         if not self._filled:
             self._reached = number
@@ -75,12 +75,12 @@ class Wheel:
         self._reached = max(self._reached, number)
         self.due = self._take(lambda waiting: waiting.due <= tick)
 
-    def up_to(self, position: int) -> list[Waiting]:
+    def up_to(self, position: int) -> list[WaitingBlock]:
         """The blocks with a position that is not larger."""
         self._empty(bag for bag, least in enumerate(self._least) if least <= position)
         return self._take(lambda waiting: waiting.least <= position)
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: WaitingBlock) -> None:
         """Put a block in."""
         self._out.append(waiting)
 
@@ -108,12 +108,12 @@ class Wheel:
     def _empty(self, bags: Iterable[int]) -> None:
         for bag in bags:
             if self._filled & 1 << bag:
-                self._out += map(Waiting.read, self._bags[bag].read())
+                self._out += map(WaitingBlock.read, self._bags[bag].read())
                 self._bags[bag].clear()
                 self._filled &= ~(1 << bag)
                 self._least[bag] = ALWAYS
 
-    def _take(self, is_wanted: Callable[[Waiting], bool]) -> list[Waiting]:
+    def _take(self, is_wanted: Callable[[WaitingBlock], bool]) -> list[WaitingBlock]:
         wanted = list(filter(is_wanted, self._out))
         self._out = [waiting for waiting in self._out if not is_wanted(waiting)]
         return wanted

@@ -19,7 +19,7 @@ from fastavro.write import Writer
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import os_sentence
 from beam_joins.pipelines.commands.program import Parser, program
-from beam_joins.pipelines.commands.sample.shop import CustomerChange, Line, OrderChange, Shop
+from beam_joins.pipelines.commands.sample.shop import CustomerChange, OrderChange, SampleLine, Shop
 
 PROGRAM: Final = program("sample")
 Format = Literal["avro", "jsonl"]
@@ -99,7 +99,7 @@ class LateLines:
         self._held: list[tuple[int, int, OrderChange | CustomerChange]] = []
         self._said = 0
 
-    def add(self, line: Line) -> None:
+    def add(self, line: SampleLine) -> None:
         """Write the line or hold it, and write those whose turn has come."""
         self._said += 1
         if line.late:

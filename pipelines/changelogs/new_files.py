@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from beam_joins.pipelines.formats.file_parts import File
 
 
-class Arrivals:
+class NewFiles:
     """Decides which files are complete: those whose size and time have not changed since the last look.
 
     >>> growing, whole = (File(path=f"{n}.csv", bytes=n, shown="", format="csv", written=7) for n in (1, 2))
-    >>> arrivals = Arrivals()
+    >>> arrivals = NewFiles()
     >>> arrivals.whole([growing, whole])
     []
     >>> [file.path for file in arrivals.whole([File(path="1.csv", bytes=9, shown="", format="csv", written=8), whole])]

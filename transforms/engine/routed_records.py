@@ -1,4 +1,4 @@
-"""Records that become rows: elements, in batches of some thousand of a bundle, or the rows of an Arrow batch."""
+"""RoutedRecords that become rows: elements, in batches of some thousand of a bundle, or the rows of an Arrow batch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ from beam_joins.sorting import valid
 from beam_joins.transforms.engine.arrow_input import struct_of
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.replay import Route
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 
 ELEMENTS = 4096
 
@@ -41,7 +41,7 @@ class Option(NamedTuple):
         return Option(self.name, called if callable(self.spec) else self.spec, called)
 
 
-class Records:
+class RoutedRecords:
     """Many records, ``given`` as a list of elements or an array of structs, and their event times in
     microseconds.
 
@@ -123,16 +123,16 @@ class Records:
             self.writer.drop_rows(reason, len(index), lambda: zip(self._at(index), self.times[index].tolist(), strict=True))
             self.left &= ~lost
 
-    def split(self, apart: Bools) -> tuple["Records", "Records"]:
+    def split(self, apart: Bools) -> tuple["RoutedRecords", "RoutedRecords"]:
         """Those that are not ``apart``, and those that are."""
         return self._some(~apart), self._some(apart)
 
-    def _some(self, chosen: Bools) -> "Records":
+    def _some(self, chosen: Bools) -> "RoutedRecords":
         index = np.flatnonzero(chosen)
         elements = (
             self.elements.take(pa.array(index)) if isinstance(self.elements, pa.Array) else [self.elements[n] for n in index.tolist()]
         )
-        some = Records(elements, self.times[index], self.functions, self.writer)
+        some = RoutedRecords(elements, self.times[index], self.functions, self.writer)
         some.left = self.left[index]
         return some
 
@@ -179,7 +179,7 @@ def pairs(elements: Iterable[Any], wrong: str) -> tuple[list[Any], list[Any]]:
 
 
 class RecordRoute(beam.PTransform[Any, Any]):
-    """Records into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of
+    """RoutedRecords into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of
     elements, or with a ``schema`` of batches.
 
     ``options`` are names of options and what is given as each: every batch must have the columns that they
@@ -188,7 +188,7 @@ class RecordRoute(beam.PTransform[Any, Any]):
 
     def __init__(
         self,
-        rows: Callable[[Records], None],
+        rows: Callable[[RoutedRecords], None],
         functions: StageFunctions,
         *,
         schema: pa.Schema | None = None,
@@ -214,7 +214,7 @@ class RecordRoute(beam.PTransform[Any, Any]):
             else:
                 elements = _rows_of(element, schema, named, functions, arrival)
                 times = np.full(len(elements), arrival)
-            read(Records(elements, times, functions, writer))
+            read(RoutedRecords(elements, times, functions, writer))
             functions.give(writer)
 
         if schema is None:

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Final
 from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
+from beam_joins.pipelines.commands.command_options import Arguments, parse
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
-from beam_joins.pipelines.commands.options import Arguments, parse
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.runs_options import check_runs_options
-from beam_joins.pipelines.commands.slot_inputs import slot_rows
+from beam_joins.pipelines.commands.spooled_inputs import spooled_inputs
 from beam_joins.pipelines.commands.standard_streams import STANDARD, standard_result, standard_streams
-from beam_joins.pipelines.commands.topic_inputs import topic_records
 from beam_joins.pipelines.runners.warm_start import start_early
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def _alone(
     names: Names, arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption
 ) -> str | None:
     args, result = arguments.args, standard_result(arguments.args)
-    with standard_streams(names, args), slot_rows(names, args), topic_records(names, args):
+    with standard_streams(names, args), spooled_inputs(names, args):
         with progress.phase("start-up"):
             from beam_joins.pipelines.commands.merged_result import MergedResult
             from beam_joins.pipelines.commands.single_run import job_alone
@@ -93,7 +92,7 @@ def _looked_at(
     from beam_joins.pipelines.commands.dry_run import dry_run
 
     args = arguments.args
-    with standard_streams(names, args), slot_rows(names, args, _LOOK_ROWS), topic_records(names, args, _LOOK_ROWS):
+    with standard_streams(names, args), spooled_inputs(names, args, _LOOK_ROWS):
         return dry_run(names, args, options)
 
 
@@ -101,8 +100,8 @@ def _in_runs(
     names: Names, arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption
 ) -> str | None:
     with progress.phase("start-up"):
-        from beam_joins.pipelines.commands.follow import follow
-        from beam_joins.pipelines.commands.runner import any_runner
+        from beam_joins.pipelines.commands.repeated_runs import follow
+        from beam_joins.pipelines.commands.runner_setup import any_runner
         from beam_joins.pipelines.commands.runs import Runs
 
         args = arguments.args
@@ -111,7 +110,8 @@ def _in_runs(
         return follow(runs, options, args, interruption)
     ended = runs.run(runs.arrived(), partial(any_runner, options), progress, interruption)
     if ended is None:
-        return f"no new {'transactions' if args.slot_address else 'records' if args.topics else 'files'}: nothing to do"
+        elements = next((inputs.elements for inputs in args.inputs.values()), "files")
+        return f"no new {elements}: nothing to do"
     summary = ended.summary(progress.seconds)
     _write_report(arguments, summary)
     return _said(arguments, summary)

@@ -30,8 +30,8 @@ from beam_joins.transforms.engine.block_writer import END, TURN, timestamped
 from beam_joins.transforms.engine.notes import Check, read_note, with_note
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.ticks import Ticks, TurnDoFn
-from beam_joins.transforms.engine.unbounded.partition_state import Held, Memory
-from beam_joins.transforms.engine.unbounded.wheel import Waiting, Wheel, wheel_specs
+from beam_joins.transforms.engine.unbounded.partition_state import PartitionHeld, PartitionMemory
+from beam_joins.transforms.engine.unbounded.wheel import WaitingBlock, Wheel, wheel_specs
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class _TurnDoFn(TurnDoFn):
     def __init__(self, name: str, turns: Turns) -> None:
         self._name = name
         self._turns = turns
-        self._memory = Memory()
+        self._memory = PartitionMemory()
 
     def __reduce__(self) -> Any:
         return turn_dofn, (self._name, self._turns)
@@ -148,7 +148,7 @@ class _TurnDoFn(TurnDoFn):
                 self._memory.write(partition, held, before, value_state, tables)
         wheel.write()
 
-    def _turned(self, held: Held, due: int, inputs: dict[str, pa.Table]) -> Generator[Any, None, Held]:
+    def _turned(self, held: PartitionHeld, due: int, inputs: dict[str, pa.Table]) -> Generator[Any, None, PartitionHeld]:
         turns, last = self._turns, held.tick
         now = due if last is None else max(last, due)
         # what begins at the end of a tick is of the next one
@@ -161,7 +161,7 @@ class _TurnDoFn(TurnDoFn):
         positions = [_largest(rows) for name, rows in inputs.items() if name not in turns.tables]
         reached = [held.frontier, placed.last, getattr(state, "frontier", None), *positions]
         frontier = max((each for each in reached if each is not None), default=None)
-        return Held(held.snapshot._replace(state=state), frontier, now)
+        return PartitionHeld(held.snapshot._replace(state=state), frontier, now)
 
 
 def _stamped(outputs: Generator[Any, None, Any], micros: int) -> Generator[Any, None, Any]:
@@ -174,7 +174,7 @@ def _stamped(outputs: Generator[Any, None, Any], micros: int) -> Generator[Any, 
         yield _at(output, micros)
 
 
-def _by_tick(block: bytes, ticks: Ticks) -> Iterator[Waiting]:
+def _by_tick(block: bytes, ticks: Ticks) -> Iterator[WaitingBlock]:
     """The rows of a block by the ticks in which they have their turn."""
     name, rows = read_block(block)
     dues = ticks.dues(rows)
@@ -184,15 +184,15 @@ def _by_tick(block: bytes, ticks: Ticks) -> Iterator[Waiting]:
     for due in distinct:
         some = rows if len(distinct) == 1 else rows.filter(pa.array(dues == due))
         least = ALWAYS if in_turn else pc.min(some.column("position")).as_py()
-        yield Waiting(due, least, block if some is rows else write_block(some, name))
+        yield WaitingBlock(due, least, block if some is rows else write_block(some, name))
 
 
-def _taken(waiting: list[Waiting], due: int, wheel: Wheel) -> tuple[dict[str, pa.Table], list[Waiting]]:
+def _taken(waiting: list[WaitingBlock], due: int, wheel: Wheel) -> tuple[dict[str, pa.Table], list[WaitingBlock]]:
     """The rows that have their turn in a tick, by their inputs, and the blocks of later ticks up to the one that
     time has reached.
     """
     inputs: dict[str, list[pa.RecordBatch]] = {}
-    later: list[Waiting] = []
+    later: list[WaitingBlock] = []
     reach: int | None = None
     for each in waiting:
         if each.due <= due:
@@ -214,13 +214,13 @@ def _taken(waiting: list[Waiting], due: int, wheel: Wheel) -> tuple[dict[str, pa
     return {name: _without_turn(concat_batches(name, batches)) for name, batches in inputs.items()}, later
 
 
-def _rest(waiting: Waiting, reach: int, inputs: dict[str, list[pa.RecordBatch]]) -> Iterator[Waiting]:
+def _rest(waiting: WaitingBlock, reach: int, inputs: dict[str, list[pa.RecordBatch]]) -> Iterator[WaitingBlock]:
     """Adds the rows of a block with positions up to ``reach`` to the inputs, and gives the others."""
     name, rows = read_block(waiting.block)
     comes = pc.less_equal(rows.column("position"), reach)
     inputs.setdefault(name, []).append(rows.filter(comes))
     if len(rest := rows.filter(pc.invert(comes))):
-        yield Waiting(waiting.due, pc.min(rest.column("position")).as_py(), write_block(rest, name))
+        yield WaitingBlock(waiting.due, pc.min(rest.column("position")).as_py(), write_block(rest, name))
 
 
 def _without_turn(rows: pa.Table) -> pa.Table:

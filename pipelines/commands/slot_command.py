@@ -56,7 +56,9 @@ def _parser() -> Parser:
         description="The replication slot of a PostgreSQL database that join and table read from, and its publication.",
         epilog=_EPILOG,
     )
-    parser.add_argument("do", choices=("create", "show", "drop"), help="what to do with it")
+    parser.add_argument(
+        "do", choices=("create", "show", "drop"), help="create the slot and its publication, show how far it is behind, or drop both"
+    )
     parser.add_argument("address", metavar="ADDRESS", help="postgres://HOST/DATABASE?slot=NAME, with any options of libpq")
-    parser.add_argument("--tables", metavar="TABLES", help="with create: the tables of the publication, if that is not there yet")
+    parser.add_argument("--tables", metavar="TABLES", help="with create: the tables of a new publication")
     return parser

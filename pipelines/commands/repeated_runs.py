@@ -9,10 +9,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.progress import Progress, counted
-from beam_joins.pipelines.changelogs.arrivals import Arrivals
+from beam_joins.pipelines.changelogs.new_files import NewFiles
 from beam_joins.pipelines.changelogs.read_records import READ
 from beam_joins.pipelines.commands.command_spec import CHANGES, TO
-from beam_joins.pipelines.commands.runner import any_runner, workers_for
+from beam_joins.pipelines.commands.runner_setup import any_runner, workers_for
 from beam_joins.pipelines.commands.runs import Arrived, Ended, Runs
 from beam_joins.pipelines.commands.summary import LATE
 from beam_joins.pipelines.commands.write_json import STDOUT, write_json
@@ -30,7 +30,7 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
     says why, and nothing of the round is kept.
     """
     every = args.every
-    arrivals, rounds, last = Arrivals(), 0, set[str]()
+    arrivals, rounds, last = NewFiles(), 0, set[str]()
     # between two rounds a second signal has nothing to give up
     with any_runner(options) as ready, interruption.later():
         while not interruption.by:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from beam_joins.arrivals import ARRIVES
 from beam_joins.coders.key import KeyCoder
-from beam_joins.exact_values import Place, exact_column, fields_of
+from beam_joins.exact_values import ValuePlace, exact_column, fields_of
 from beam_joins.fields import delete_getter, field, getter, mark_getter, names_in
 from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
@@ -19,8 +19,8 @@ from beam_joins.positions import Values, ties_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.changelog_operator import TRUNCATES
 from beam_joins.transforms.engine.notes import note_columns, note_logs
-from beam_joins.transforms.engine.records import Option, Records, pairs
-from beam_joins.transforms.engine.user_functions import StageFunctions
+from beam_joins.transforms.engine.routed_records import Option, RoutedRecords, pairs
+from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.typed_rows import column_writer
 from beam_joins.unchanged import UNCHANGED
 
@@ -42,7 +42,7 @@ def options_of(specs: Mapping[str, Any]) -> dict[str, Option]:
     return {name: Option(name, spec, called[name]) for name, spec in options.items()}
 
 
-class ChangelogRows:
+class RawChangelog:
     """The rows of records for the replay named ``to``: ``key``, ``value``, ``timestamp``, ``position``, and
     ``within``, ``tie``, ``unchanged`` and ``arrives`` where they are said.
 
@@ -69,7 +69,7 @@ class ChangelogRows:
             schema = pa.schema([schema.field(name) for name in self._names])
         self._write = column_writer("a record", schema)
 
-    def __call__(self, records: Records) -> None:
+    def __call__(self, records: RoutedRecords) -> None:
         """Send the rows, and to all partitions what empties the table."""
         truncating = self._options.get("apply_as_truncates")
         if truncating is not None and (apart := marked_of(truncating.name, truncating.spec, records.column(truncating))).any():
@@ -79,7 +79,7 @@ class ChangelogRows:
         rows = self.columns(records)
         records.writer.send(self._to, hashes(rows.column("key")), rows)
 
-    def columns(self, records: Records) -> pa.RecordBatch:
+    def columns(self, records: RoutedRecords) -> pa.RecordBatch:
         """The columns of the records that can be used."""
         options = self._options
         if (log := options.get("one_log_by")) is not None:
@@ -114,7 +114,7 @@ class ChangelogRows:
         }
         return pa.record_batch(list(columns.values()), names=list(columns))
 
-    def _places(self, truncates: Records) -> pa.RecordBatch:
+    def _places(self, truncates: RoutedRecords) -> pa.RecordBatch:
         truncates.timed(self._options.get("timestamp_by"), ordering="sequence_by" not in self._options)
         position, within = truncates.placed(self._options.get("sequence_by"))
         columns = {"timestamp": truncates.kept(pa.array(truncates.times)), "position": truncates.kept(position)}
@@ -132,7 +132,7 @@ class ChangelogRows:
             keys = [dict(zip((part.name for part in self._key_type), key, strict=True)) for key in keys]
         spec = self._options["key"].spec
         return comparable(
-            exact_column(keys, self._key_type, Place("the key of a record", spec if isinstance(spec, str) else "")), "the key"
+            exact_column(keys, self._key_type, ValuePlace("the key of a record", spec if isinstance(spec, str) else "")), "the key"
         )
 
     def _values(self, values: Values, deleted: pa.Array | None, writer: BlockWriter) -> pa.Array:
@@ -161,7 +161,7 @@ class ChangelogRows:
             raise ValueError(f"a record gave the field {name!r}, and schema= has {', '.join(sorted(self._declared))}")
         return {name: field(value, name) for name in names}
 
-    def _refuse(self, records: Records, key: Values, values: Values, deletes: pa.Array) -> None:
+    def _refuse(self, records: RoutedRecords, key: Values, values: Values, deletes: pa.Array) -> None:
         """Put the records that are not of the declared types into ``bad``."""
 
         def fits(key: Any, value: Any, deleted: Any) -> None:
@@ -175,10 +175,10 @@ class ChangelogRows:
             records.each(records.functions.function("schema=", None, fits), key, values, deletes.to_pylist())
 
 
-def no_records(schema: pa.Schema | None) -> Records:
+def no_records(schema: pa.Schema | None) -> RoutedRecords:
     """No records, elements or rows of a batch; what a transform makes of them has the types of its columns."""
     rows: Any = [] if schema is None else pa.nulls(0, pa.struct(schema))
-    return Records(rows, np.zeros(0, np.int64), StageFunctions(""), BlockWriter(1))
+    return RoutedRecords(rows, np.zeros(0, np.int64), StageFunctions(""), BlockWriter(1))
 
 
 def require_columns_there(option: str, names: Iterable[str], columns: Sequence[str]) -> None:

@@ -1,0 +1,75 @@
+"""The options that the commands share."""
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from beam_joins.pipelines.commands.command_line import add_runner, parse_known
+from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.program import Parser, program
+from beam_joins.pipelines.commands.reader_options import add_reader_options, names_in, reader_help, take_defaults
+from beam_joins.pipelines.commands.runs_options import add_runs_options
+from beam_joins.pipelines.commands.spooled_inputs import take_addresses
+from beam_joins.pipelines.io.inputs import FORMS
+from beam_joins.pipelines.io.targets import target_at
+
+_OF_JOB: Final = ("how", "on_bad_record")
+
+
+class Arguments(NamedTuple):
+    """Our own options, and those that are Beam's."""
+
+    args: argparse.Namespace
+    beam: list[str]
+
+
+def parse(names: Names, argv: Sequence[str] | None) -> Arguments:
+    """Parse the command line; exits with code 2 for an option that neither we nor Beam knows."""
+    arguments = Arguments(*parse_known(_parser(names), argv))
+    args = arguments.args
+    args.by_default = set()
+    args.to_target = None if args.to is None else target_at("--to", args.to)
+    args.to = args.to_target and args.to_target.shown
+    take_addresses(names, args)
+    for side in names.sides:
+        args.by_default |= take_defaults(side, args)
+    return arguments
+
+
+def what_is_made(names: Names, args: argparse.Namespace) -> dict[str, Any]:
+    """What the options say of the result, as :class:`~beam_joins.pipelines.commands.job.Job` takes it.
+
+    Raises InputError.
+    """
+    values = {name: value for name in _OF_JOB if (value := getattr(args, name, None)) is not None}
+    made = {"items": names.items(args), "keeps": names.keeps(args), "reports": bool(args.report)}
+    return {**made, **values, "foreign_key": names_in(getattr(args, "foreign_key", None) or "")}
+
+
+def _parser(names: Names) -> Parser:
+    paths = " ".join(f"--{side.path_option} PATH" for side in names.sides)
+    called = program(names.command)
+    parser = Parser(prog=called, usage=f"{called} {paths} [option ...]", description=names.about, epilog=names.examples)
+    files = parser.add_argument_group(
+        "inputs",
+        f"PATH is {reader_help('path', names.sides[0])}. An input may have files of several formats. -: JSON lines of the "
+        f"standard input. {FORMS}",
+    )
+    for side in names.sides:
+        files.add_argument(f"--{side.path_option}", metavar="PATH", help=f"changelog of {side.name}{names.without_path}")
+    files.add_argument(
+        "--on-bad-record",
+        choices=("fail", "drop"),
+        default="fail",
+        help=f"{reader_help('on_bad_record', names.sides[0])}, and the first few named (default: %(default)s)",
+    )
+    names.add_options(parser)
+    add_runs_options(parser, names)
+    first, *others = names.sides
+    add_reader_options(parser.add_argument_group(f"columns of the {first.name}"), first)
+    for side in others:
+        like = f"The options of the {first.name} with {side.flag('')} in place of {first.flag('')}; {side.flag('key')} is "
+        like += f"{side.key} by default."
+        add_reader_options(parser.add_argument_group(f"columns of the {side.name}", like), side, shown=False)
+    add_runner(parser)
+    return parser

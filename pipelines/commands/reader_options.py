@@ -1,0 +1,206 @@
+"""The options of a command's inputs: those of the public readers, with their help, ``--left-`` before their names."""
+
+import ast
+import re
+from argparse import SUPPRESS, Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Final
+
+from beam_joins.errors import InputError
+from beam_joins.operations import DELETES
+from beam_joins.pipelines.base.declared_options import DeclaredOption, declared_options
+from beam_joins.pipelines.commands.command_spec import Side
+from beam_joins.pipelines.commands.program import Repeated
+from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
+from beam_joins.pipelines.formats.layout import TYPES, Layout, is_type
+
+_OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
+"""Options of readers that a command sets itself, or names once for all inputs: ``--select`` takes columns."""
+
+
+_ALL_OF_ROWS: Final = declared_options("beam_joins.pipelines.io.read_changelog", "ReadChangelog")
+_ALL_OF_EVENTS: Final = declared_options("beam_joins.pipelines.io.read_change_events", "ReadChangeEvents")
+_OF_ROWS: Final = {name: option for name, option in _ALL_OF_ROWS.items() if name not in _OF_COMMANDS}
+_OF_EVENTS: Final = {name: option for name, option in _ALL_OF_EVENTS.items() if name not in _OF_COMMANDS}
+_OPTIONS: Final = {**_OF_EVENTS, **_OF_ROWS}
+READER_OPTIONS: Final = (*_OPTIONS, "schema_overrides")
+"""The names of the options of an input."""
+_DEFAULTS: Final = {"timestamp_by": "updated_at", "sequence_by": "lsn", "apply_as_deletes": f"op={','.join(sorted(DELETES))}"}
+"""The defaults of options of inputs without envelopes, as they are written."""
+_SHOWN_DEFAULTS: Final = {
+    "timestamp_by": "updated_at",
+    "sequence_by": "lsn; empty: none",
+    "apply_as_deletes": "op with these values, where null is a bad record; empty: none",
+}
+_LITERAL: Final = re.compile(r"``(.+?)``|:(class|data):`~?([\w.]+)`")
+
+
+def add_reader_options(group: Any, side: Side, *, shown: bool = True) -> None:
+    """Add the options of an input to a group of the parser; ``shown``: with their help."""
+    for name, option in _OPTIONS.items():
+        kind: dict[str, Any] = {"choices": option.choices} if option.choices else {"metavar": _metavar(option)}
+        if _is_repeated(option):
+            kind["action"] = Repeated
+        group.add_argument(side.flag(name), help=_help(option, side) if shown else SUPPRESS, **kind)
+    group.add_argument(
+        side.flag("schema_overrides"),
+        default="",
+        metavar="TYPES",
+        help=f"types of columns, as in id:int64,amount:decimal(12,2): {', '.join(TYPES)}; by default as files and envelopes say "
+        "them, and of CSV files as their first megabyte has them"
+        if shown
+        else SUPPRESS,
+    )
+
+
+def take_defaults(side: Side, args: Namespace) -> set[str]:
+    """Give an input without envelopes the defaults of its options; returns the names of these in ``args``."""
+    if side.value_of(args, "format") is not None:
+        return set()
+    literals = {name: option.default.strip("'") for name, option in _OF_ROWS.items() if option.choices}
+    absent = [each for each in ({"key": side.key} | _DEFAULTS | literals).items() if side.value_of(args, each[0]) is None]
+    for name, default in absent:
+        side.set(args, name, default)
+    if side.dest("apply_as_deletes") in {side.dest(name) for name, _ in absent}:  # a word of another option is no delete
+        words = [_operations(side, args, name) for name in ("apply_as_upserts", "apply_as_truncates", "ignored")]
+        taken = {word.lower() for each in words if isinstance(each, dict) for word in each.get("op", ())}
+        side.set(args, "apply_as_deletes", f"op={','.join(sorted(DELETES - taken))}")
+    return {side.dest(name) for name, _ in absent}
+
+
+def columns_of(side: Side, args: Namespace) -> Columns:
+    """The columns of an input, as its options say. Raises InputError."""
+    envelope = side.value_of(args, "format")
+    if envelope is not None:
+        for name in _OF_ROWS.keys() - _OF_EVENTS.keys():
+            if side.value_of(args, name) is not None and envelope not in _OF_EVENTS["format"].choices:
+                raise InputError(f"{side.flag(name)} is for files: leave it out with an address, whose log says that itself")
+            if side.value_of(args, name) is not None:
+                raise InputError(
+                    f"{side.flag(name)} is not for {side.flag('format')}={envelope}, whose envelopes say that themselves: leave it out"
+                )
+        return enveloped(side.option)
+    for name in _OF_EVENTS.keys() - _OF_ROWS.keys():
+        if side.value_of(args, name):
+            raise InputError(f"{side.flag(name)} is for files of envelopes: give {side.flag('format')} too, or leave it out")
+    values = {name: _value(side, args, name) for name in _OF_ROWS}
+    for name in ("key", "timestamp_by"):
+        if not values[name]:
+            raise InputError(f"{side.flag(name)} must name a column")
+    from beam_joins.pipelines.io.sources.plain_columns import plain_columns  # noqa: PLC0415  # with Beam
+
+    key = tuple(values.pop("key"))
+    try:
+        return replace(plain_columns(**values, side=side.option), key=key)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def envelopes_of(side: Side, args: Namespace) -> Envelopes:
+    """The envelopes that the rows of an input are in, as the options say. Raises InputError."""
+    format_, placeholders = side.value_of(args, "format"), tuple(side.value_of(args, "unavailable_value") or ())
+    if placeholders and format_ != "debezium":
+        raise InputError(f"{side.flag('unavailable_value')} is for {side.flag('format')}=debezium: leave it out")
+    return Envelopes(format_, side.value_of(args, "table") or "", tuple(_value(side, args, "key") or ()), placeholders=placeholders)
+
+
+def schema_overrides(side: Side, args: Namespace) -> Layout:
+    """The types of columns that the options give. Raises InputError."""
+    values = []
+    for each in filter(None, map(str.strip, re.split(r",(?![^()]*\))", side.value_of(args, "schema_overrides")))):
+        name, _, kind = each.rpartition(":")
+        if not name or not is_type(kind):
+            flag = side.flag("schema_overrides")
+            raise InputError(f"{flag}: {each} is not of the form COLUMN:TYPE with one of the types {', '.join(TYPES)}")
+        values.append((name, kind))
+    return tuple(values)
+
+
+def names_in(listed: str) -> tuple[str, ...]:
+    """The columns of a list with commas.
+
+    >>> names_in("region, id")
+    ('region', 'id')
+    """
+    return tuple(filter(None, map(str.strip, listed.split(","))))
+
+
+def _value(side: Side, args: Namespace, name: str) -> Any:
+    """The value of an option as the reader takes it; None where it is absent or empty."""
+    text, option = side.value_of(args, name), _OPTIONS[name]
+    if "Operations" in option.annotation:
+        return _operations(side, args, name)
+    return (names_in(text) if "Sequence" in option.annotation else text) or None if text else None
+
+
+def _operations(side: Side, args: Namespace, name: str) -> str | Mapping[str, list[str]] | None:
+    """A column and some of its values, or a column alone where the reader takes one; None where the option is absent or
+    empty. Raises InputError.
+    """
+    text = side.value_of(args, name)
+    if not text:
+        return None
+    column, _, listed = text.partition("=")
+    if "=" not in text and "str" in _OPTIONS[name].annotation:
+        return str(column)
+    if not column or not names_in(listed):
+        raise InputError(f"{side.flag(name)}: {text!r} is no column with values: write {_metavar(_OPTIONS[name])}, as in op=d,delete")
+    return {column: [*names_in(listed)]}
+
+
+def _is_repeated(option: DeclaredOption) -> bool:
+    """Whether an option is given once for each of its values, which may have commas."""
+    return option.default == "()"
+
+
+def _metavar(option: DeclaredOption) -> str:
+    if "Operations" in option.annotation:
+        return "COLUMN[=VALUES]" if "str" in option.annotation else "COLUMN=VALUES"
+    if _is_repeated(option):
+        return "TEXT"
+    return "COLUMNS" if "Sequence" in option.annotation else "COLUMN" if option.name.endswith("_by") else "NAME"
+
+
+def _help(option: DeclaredOption, side: Side) -> str:
+    """The help of an option: its text, and its default on the command line."""
+    text = reader_help(option.name, side)
+    if _is_repeated(option):
+        text = f"{text}. May be repeated"
+    default = f"{side.key}; of envelopes the key that they name" if option.name == "key" else _SHOWN_DEFAULTS.get(option.name)
+    return f"{text} (default: {default})" if default else text
+
+
+def reader_help(name: str, side: Side) -> str:
+    """The reader's text of an option, as the command line writes it."""
+
+    def written(match: re.Match[str]) -> str:
+        literal, role, path = match.groups()
+        if role == "class":
+            return str(path.rpartition(".")[2])
+        if role == "data":
+            module, _, name = path.rpartition(".")
+            return ", ".join(sorted(getattr(import_module(module), name)))
+        if literal in _OPTIONS:
+            return side.flag(literal)
+        try:
+            return _written(ast.literal_eval(literal))
+        except (SyntaxError, ValueError):
+            return str(literal)
+
+    option = (_ALL_OF_ROWS | _OPTIONS)[name]
+    return _LITERAL.sub(written, option.text).removesuffix(".").replace("%", "%%")
+
+
+def _written(value: Any) -> str:
+    """A value of Python as the command line has it.
+
+    >>> _written({"op": ["d", "delete"]}), _written(["region", "id"]), _written("us")
+    ('op=d,delete', 'region,id', 'us')
+    """
+    if isinstance(value, Mapping):
+        return " ".join(f"{column}={_written(words)}" for column, words in value.items())
+    if isinstance(value, list | tuple):
+        return ",".join(map(_written, value))
+    return f'"{value}"' if value == "," else str(value)

@@ -1,0 +1,57 @@
+"""Inputs of a command at addresses: a database or a broker, whose changes are spooled into files."""
+
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.reader_options import envelopes_of
+from beam_joins.pipelines.io.inputs import InputOptions, Inputs, Spooled, inputs_of
+
+if TYPE_CHECKING:
+    from beam_joins.transforms.connect import StateFolder
+
+
+def take_addresses(names: Names, args: Namespace) -> None:
+    """Find the inputs at addresses, which then are addresses without secrets. Raises InputError."""
+    sides = {side.name: side for side in names.sides if side.path(args) is not None}
+    options = {
+        name: InputOptions(
+            side.path(args),
+            f"--{side.path_option}",
+            side.value_of(args, "format") or "",
+            side.value_of(args, "table") or "",
+            side.flag,
+        )
+        for name, side in sides.items()
+    }
+    args.inputs = inputs_of(options)
+    for name, inputs in args.inputs.items():
+        setattr(args, sides[name].path_option, inputs.shown[name])
+        for option, value in inputs.options[name].items():
+            sides[name].set(args, option, value)
+
+
+def spooled(names: Names, args: Namespace, state: "StateFolder | None", folder: str = "", most_rows: int | None = None) -> Spooled:
+    """What has come for the inputs at addresses since the last run. Raises InputError."""
+    envelopes = {side.name: envelopes_of(side, args) for side in names.sides}
+    rounds = [inputs.read(envelopes, state, folder, most_rows) for inputs in _kinds(args.inputs)]
+    files = {name: each for read in rounds for name, each in read.files.items()}
+    tables = {name: each for read in rounds for name, each in read.tables.items()}
+    return Spooled(files, tables, [remark for read in rounds for remark in read.remarks])
+
+
+@contextmanager
+def spooled_inputs(names: Names, args: Namespace, most_rows: int | None = None) -> Iterator[None]:
+    """All that the inputs at addresses have lies in files, ``args.spooled``, while the block runs."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory(prefix="beam-joins-spool-")) if args.inputs else ""
+        args.spooled = spooled(names, args, None, folder, most_rows)
+        yield
+
+
+def _kinds(inputs: Mapping[str, Inputs]) -> list[Inputs]:
+    """Those of each kind once."""
+    return list({id(each): each for each in inputs.values()}.values())

@@ -1,0 +1,285 @@
+"""MergeOnce: the base of writers that merge all changes of a run in one transaction, which counts once."""
+
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+from apache_beam.pvalue import PCollection
+
+from beam_joins import ChangeBatch
+from beam_joins.coders.block import read_blocks
+from beam_joins.errors import InputError, OutputError
+from beam_joins.keys.encoded import encoded_keys
+from beam_joins.keys.hashes import hashes
+from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.io.targets import MergedTable
+from beam_joins.sorted_bytes import bytes_order
+from beam_joins.sorting import combine_chunks
+from beam_joins.transforms.connect import (
+    BlockWriter,
+    Route,
+    TableType,
+    columns,
+    folder_for,
+    in_batches,
+    last_of_each,
+    newest,
+    require_bounded,
+    require_global,
+    table_type,
+    text,
+)
+
+DELETED: Final = "(deleted)"
+"""The column of a change that says whether its row is deleted."""
+ATTEMPTS: Final = 12
+"""How often a merge is tried that others have come before."""
+_ROWS: Final = "rows"
+_CHECKSUMS: Final = 1 << 62
+WAIT: Final = 0.1
+"""How long the first of these waits for is at most, in seconds."""
+
+
+class Overtaken(Exception):
+    """Others have written to the table first, or have it open: the merge is done again."""
+
+
+class LastChanges:
+    """The last change of each row: the columns of the table, and whether the row is deleted."""
+
+    def __init__(self, schema: pa.Schema, parts: Iterable[bytes]) -> None:
+        self.schema = _with_deleted(schema)
+        self._names = schema.names
+        self._parts = list(filter(None, parts))
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    @property
+    def checksum(self) -> int:
+        """Is the same for the same changes, in whatever order the parts are."""
+        return sum(map(xxhash.xxh3_64_intdigest, self._parts)) % _CHECKSUMS
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The changes, as often as they are asked for."""
+        for part in self._parts:
+            with pa.ipc.open_stream(part) as stream:
+                yield from stream
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are not deleted."""
+        return (each.filter(pc.invert(each[DELETED])).select(self._names) for each in self.batches())
+
+
+class MergedRun(NamedTuple):
+    """The run that merges, as a table remembers it; ``number`` is ``None`` for a run that is not remembered.
+
+    ``anew``: its rows are put in place of all rows that are there.
+    """
+
+    application: str
+    number: int | None
+    checksum: int
+    anew: bool
+
+    def is_done(self, path: str, number: int | None, checksum: int | None) -> bool:
+        """Whether the last run that the table remembers is this one. Raises InputError if it is a later one."""
+        if self.number is not None and number is not None and number > self.number and not self.anew:
+            raise InputError(
+                f"{path} has had run {number} of {self.application!r}, and this is run {self.number}: begin with an empty "
+                "state, or give application= another name"
+            )
+        return (number, checksum) == (self.number, self.checksum) and not self.anew
+
+
+class KeyedTable(ABC):
+    """A table elsewhere whose rows are found by their keys; ``path`` names it in sentences."""
+
+    path: str
+    schema: pa.Schema
+    """The columns as they are handed to it."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether the table is there. Raises InputError if that cannot be told."""
+
+    @abstractmethod
+    def prepare(self, *, create: bool) -> None:
+        """Creates the table if requested. Raises InputError for one that cannot be read or has other columns."""
+
+    @abstractmethod
+    def merge(self, changes: LastChanges, run: MergedRun) -> int:
+        """Merges the changes and remembers the run in one transaction, unless ``run.is_done``; gives the version of the
+        table. Creates the table if it is not there.
+
+        Raises Overtaken, and OutputError.
+        """
+
+
+class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
+    """Merges the last change of each row into :meth:`into`, by one process and in one transaction a run.
+
+    A run is remembered by ``application``, by default the label of the transform, and its number: with
+    ``--beam_joins_state`` that of the run, else the time when the pipeline was built.
+    """
+
+    system: str
+    """Whose rules the columns follow, in sentences."""
+
+    def __init__(self, key: str | Sequence[str] | None, application: str | None) -> None:
+        super().__init__()
+        if key is not None:
+            columns("key", key)
+        if application is not None:
+            text("application", application, "a name, or leave it out")
+        self._key = key
+        self._application = application
+        self._built = time.time_ns() // 1_000
+
+    @abstractmethod
+    def into(self, rows: PlainRows) -> KeyedTable:
+        """The table for these rows. Raises ``ValueError`` for columns that it does not take."""
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[int]:
+        """Apply the transform."""
+        require_global(type(self).__name__, pcoll)
+        require_bounded(type(self).__name__, "write it in incremental runs, with --beam_joins_state", pcoll)
+        folder = folder_for(pcoll)
+        application = self._application or pcoll.pipeline.transforms_stack[-1].full_label
+        merged = self._merge(table_type(pcoll), application, self._built if folder is None else folder.run)
+        routed = in_batches(pcoll) | "By key" >> Route(_last_rows, to=(_ROWS,))
+        begin = pcoll.pipeline | "Begin" >> beam.Create([(0, b"")], reshuffle=False).with_output_types(tuple[int, bytes])
+        parts = (
+            routed[_ROWS]
+            | "Of a partition" >> beam.GroupByKey()
+            | "Last" >> beam.MapTuple(lambda _, blocks: (0, merged.part(blocks))).with_output_types(tuple[int, bytes])
+        )
+        versions: PCollection[int] = (
+            (parts, begin)
+            | "All" >> beam.Flatten()
+            | "Together" >> beam.GroupByKey()
+            | "Merge" >> beam.MapTuple(lambda _, written: merged.merge(written)).with_output_types(int)
+        )
+        return versions
+
+    def merged(self, of_table: TableType) -> MergedTable:
+        """The table for one process that merges all changes of a run. Raises ``ValueError``."""
+        return _AtOnce(self._merge(of_table, self._application or type(self).__name__, None))
+
+    def _merge(self, of_table: TableType, application: str, number: int | None) -> "MergeOfRun":
+        rows = PlainRows(type(self).__name__, of_table, self._key)
+        self._require_columns(rows)
+        return MergeOfRun(self.into(rows), rows, application, number)
+
+    def _require_columns(self, rows: PlainRows) -> None:
+        """Raises ``ValueError`` for a key whose values are not equal to themselves, or have others within, and for names
+        that differ in case alone.
+        """
+        for name in rows.keys:
+            kind = rows.schema.field(name).type
+            if pa.types.is_floating(kind) or pa.types.is_nested(kind):
+                raise ValueError(
+                    f"{type(self).__name__}: the key's column '{name}' is {kind}, by which {self.system} finds no row: make the key "
+                    "text or a whole number"
+                )
+        self._require_apart(list(rows.schema))
+
+    def _require_apart(self, fields: Sequence[pa.Field], within: str = "") -> None:
+        """Raises ``ValueError`` for columns, also within structs, whose names differ in case alone."""
+        names: dict[str, str] = {}
+        for field in fields:
+            if (other := names.setdefault(field.name.lower(), field.name)) != field.name:
+                raise ValueError(
+                    f"{type(self).__name__}: the columns '{within}{other}' and '{within}{field.name}' differ in case alone, by which "
+                    f"{self.system} tells no columns apart: give one of them another name"
+                )
+            kind = field.type
+            while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+                kind = kind.value_type
+            if pa.types.is_struct(kind):
+                self._require_apart(list(kind), f"{within}{field.name}.")
+
+
+@dataclass(frozen=True)
+class MergeOfRun:
+    """What a run does to a table."""
+
+    into: KeyedTable
+    rows: PlainRows
+    application: str
+    number: int | None
+
+    def part(self, blocks: Iterable[bytes]) -> bytes:
+        """The last changes of a partition's rows as an Arrow stream, in the order of their keys' encodings,
+        however they arrived.
+        """
+        return self.part_of(read_blocks(blocks)[_ROWS])
+
+    def part_of(self, rows: pa.Table) -> bytes:
+        """The last of these changes of each row."""
+        schema = self.into.schema
+        last = last_of_each(rows)
+        last = last.take(pa.array(bytes_order(encoded_keys(combine_chunks(last["key"])))))
+        key, value = (combine_chunks(last[name]) for name in ("key", "value"))
+        cast = [column.cast(field.type) for column, field in zip(self.rows.columns(key, value), schema, strict=True)]
+        batch = pa.record_batch([*cast, value.is_null()], schema=_with_deleted(schema))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_batch(batch)
+        return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+    def merge(self, written: Iterable[bytes], *, anew: bool = False) -> int:
+        """Merges the parts, unless this run has done so, or writes them ``anew``, in place of all rows; gives the version of
+        the table.
+        """
+        changes = LastChanges(self.into.schema, written)
+        run = MergedRun(self.application, self.number, changes.checksum, anew)
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.into.merge(changes, run)
+            except Overtaken as error:
+                if attempt + 1 == ATTEMPTS:
+                    raise OutputError(
+                        f"cannot write {self.into.path}: others use it at each of {ATTEMPTS} attempts: {first_line(error)}"
+                    ) from error
+                time.sleep(WAIT * 2 ** min(attempt, 5) * random.random())
+        raise AssertionError
+
+
+@dataclass(frozen=True)
+class _AtOnce:
+    """All changes of a run, merged by one process."""
+
+    into: MergeOfRun
+
+    def exists(self) -> bool:
+        return self.into.into.exists()
+
+    def prepare(self, *, create: bool) -> None:
+        self.into.into.prepare(create=create)
+
+    def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool) -> None:
+        rows = list(map(newest, changes()))
+        into = replace(self.into, number=run)
+        into.merge([into.part_of(pa.Table.from_batches(rows))] if rows else [], anew=anew)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _with_deleted(schema: pa.Schema) -> pa.Schema:
+    return schema.append(pa.field(DELETED, pa.bool_()))
+
+
+def _last_rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+    rows = last_of_each(newest(batch))
+    writer.send(_ROWS, hashes(rows["key"]), rows)
