@@ -16,28 +16,20 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
-from beam_joins.pipelines.formats.avro import require_one_schema
 from beam_joins.pipelines.formats.columns import Columns, Envelopes
-from beam_joins.pipelines.formats.csv import in_one_layout, layout_of
-from beam_joins.pipelines.formats.csv_text import with_its_text
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
-from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS, SLOT
+from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
-from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.file_parts import File, Part
+from beam_joins.pipelines.formats.layout import Layout, in_one_layout
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind
-from beam_joins.pipelines.formats.registry import FILE_FORMATS, PLAIN_FORMATS, format_of, has_format
+from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, PACKED, format_of, has_format, plain_format, titles_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText
 from beam_joins.transforms.connect import calling, cause
 
 PART_BYTES: Final = 16 << 20
 PLAIN: Final = Envelopes()
-_PLAIN: Final = tuple(suffix for each in FILE_FORMATS if each.lines for suffix in each.source.suffixes)
-_DECLARED: Final = tuple(each.name for each in FILE_FORMATS if each.lines)
-"""The formats whose columns an option gives types."""
-_EMPTY: Final = (*_DECLARED, "debezium", "wal2json", "maxwell")
-"""The formats of which a file may be without any byte: it has no rows."""
 _COMPRESSION: Final = 8
 """How many bytes of records a byte of a compressed file may stand for."""
 
@@ -198,7 +190,7 @@ def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:
 
 def bytes_of(files: Iterable[File]) -> int:
     """About the size of the records of files, before compression."""
-    return sum(file.bytes * (1 if file.path.endswith(_PLAIN) or file.format == SLOT else _COMPRESSION) for file in files)
+    return sum(file.bytes * (_COMPRESSION if file.path.endswith(PACKED) else READERS[file.format].expansion) for file in files)
 
 
 def changelog_of_table(name: str, files: Sequence[File], columns: Columns, table: DatabaseTable) -> Changelog:
@@ -235,11 +227,12 @@ def find_changelog(
     files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, envelopes))
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
-    if layout and not columns.enveloped and not any(file.format in _DECLARED for file in files):
-        raise InputError(f"{columns.flag('schema')} is for CSV files, JSON lines and envelopes, and {pattern} finds none")
-    if any(columns.csv) and not any(file.format == "csv" for file in files):
-        option = columns.flag("delimiter" if columns.csv[0] else "encoding")
-        raise InputError(f"{option} is for CSV files, and {pattern} finds none")
+    delimiter, encoding = columns.csv
+    for option, is_given in {"schema": layout and not columns.enveloped, "delimiter": delimiter, "encoding": encoding}.items():
+        having = [each for each in FORMATS if option in each.format.options]
+        if is_given and not {each.name for each in having}.intersection(file.format for file in files):
+            named = titles_of(having, *(["envelopes"] if option == "schema" else []))
+            raise InputError(f"{columns.flag(option)} is for {named}, and {pattern} finds none")
     return look_into(name, files, columns, layout, keyed_later=keyed_later)
 
 
@@ -257,7 +250,7 @@ def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[F
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
         raise InputError(f"{name}: cannot look for {pattern}: {cause(error)}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
-    formats = {None: PLAIN_FORMATS, "debezium": tuple(DEBEZIUM)}.get(envelopes.format, ("json lines",))
+    formats = {None: FORMAT_NAMES, "debezium": tuple(DEBEZIUM)}.get(envelopes.format, ("json lines",))
     return tuple(
         File(
             path=file.path,
@@ -302,7 +295,7 @@ def look_into(
         for file in files:
             with calling(file.path):
                 FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
-            if not file.bytes and file.format not in _EMPTY:
+            if not file.bytes and not READERS[file.format].may_be_empty:
                 raise InputError(f"{name}: {file.shown} is empty, where a file of {file.format} has at least its schema: leave it out")
         evidence, log, absent = NOTHING, SlotLog(files), ""
         if any(file.format == "wal2json" and not file.look_bytes for file in files):
@@ -322,8 +315,9 @@ def look_into(
             files = tuple(replace(file, key=key, columns=file.columns or evidence.whole) for file in files)
             columns = replace(columns, key=key)
         files = in_one_layout([_looked_into(name, file, columns, layout, remembered) for file in files])
-        if files and all(file.format == "avro" for file in files):
-            require_one_schema(name, files)
+        formats = {file.format for file in files}
+        if len(formats) == 1 and (plain := plain_format(formats.pop())) is not None and plain.require_alike is not None:
+            plain.require_alike(name, files)
         types = types_of_files(name, files, columns, held_times)
         first = tuple(first_records(name, files))
     except (OSError, EOFError) as error:
@@ -359,12 +353,8 @@ def _looked_into(name: str, file: File, columns: Columns, layout: Layout, rememb
     try:
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
         unit, *_ = [READERS[file.format].unit(file, column) for column in of_order]  # all refuse times of day
-        if file.format == "csv":
-            file = with_its_text(file, *columns.csv, columns.flag("encoding"))
-            return replace(file, unit=unit, layout=layout_of(file, layout, remembered), declared=tuple(name for name, _ in layout))
-        # what says the operation is text: a writer that does not mark that marks no text
-        unmarked = file.format == "parquet" and dict(READERS[file.format].types(file)).get(columns.delete or "") == "binary"
-        return replace(file, unit=unit, is_unmarked=unmarked)
+        file, plain = replace(file, unit=unit), plain_format(file.format)
+        return file if plain is None or plain.described is None else plain.described(file, columns, layout, remembered)
     except OSError:
         raise
     except ValueError as error:

@@ -12,7 +12,7 @@ from beam_joins.pipelines.changelogs.read_records import MadeRows
 from beam_joins.pipelines.formats.columns import KEY
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.exact_rows import ExactRows, row_text
-from beam_joins.pipelines.formats.files import Part
+from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import (
     RawRows,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.envelopes.readers import READERS
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import Layout
 
 LOOK_RECORDS: Final = 10_000
@@ -42,7 +42,7 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
     places = [column for column in (columns.sequence, *columns.within) if column is not None and not columns.enveloped]
     for file in files:
         said = dict(READERS[file.format].types(file))
-        for column, kind in (said or dict.fromkeys(places if file.format == "json lines" else (), "int64")).items():
+        for column, kind in (said or dict.fromkeys(places if READERS[file.format].untyped_columns else (), "int64")).items():
             if (held := is_time(kind)) is None or column in timed:  # what an event time counts is known of each file
                 continue
             first, where = seen.setdefault(column, (held, file.shown))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.file_parts import File
 
 
 class NewFiles:

@@ -10,7 +10,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import is_local, matching
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.file_parts import File
 
 _AT_A_TIME: Final = 1 << 20
 

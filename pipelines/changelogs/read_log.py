@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from struct import Struct
 from typing import Final, NamedTuple
 
-from beam_joins.pipelines.formats.files import Part
+from beam_joins.pipelines.formats.file_parts import Part
 
 _ENTRY: Final = Struct("<qqqq")  # the number of the changelog, of the part, rows, nanoseconds
 _DONE: Final = -1

@@ -15,7 +15,7 @@ from beam_joins import Dropped
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.read_log import LogEntries
 from beam_joins.pipelines.formats.envelopes.readers import READERS
-from beam_joins.pipelines.formats.files import Part
+from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.transforms.connect import NAMESPACE, as_arrow
 

@@ -30,7 +30,7 @@ from beam_joins.pipelines.commands.watched_run import WatchedRun
 from beam_joins.pipelines.formats.change_records import ChangeRecords, Made, TableRecords, TextRecords
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
-from beam_joins.pipelines.formats.registry import format_of
+from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, TableType
@@ -276,7 +276,7 @@ class Job:
         format_ = format_of(option, path).name
         in_parts = self.in_parts and as_ != "table"
         records: TableRecords
-        if format_ == "json lines" and as_ in ("changes", "rows"):
+        if file_format(format_).of_json and as_ in ("changes", "rows"):
             records = TextRecords(of_finals=as_ == "rows")
         else:
             try:

@@ -17,7 +17,7 @@ from beam_joins.pipelines.commands.job import Job, Kinds
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.envelopes.slot_log import ReadBefore
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import UNKNOWN, Layout
 from beam_joins.pipelines.results.counts import Tally, add_up
 from beam_joins.transforms.connect import schema_text, text_schema

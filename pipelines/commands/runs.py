@@ -28,7 +28,7 @@ from beam_joins.pipelines.commands.spooled_inputs import spooled
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import WatchedRun
 from beam_joins.pipelines.commands.write_json import STDOUT
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report

@@ -25,17 +25,16 @@ from beam_joins.pipelines.formats.columnar import (
     unit_of,
 )
 from beam_joins.pipelines.formats.columns import Unit
-from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
+from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 
 _MAGIC: Final = b"ARROW1"
 
 
-class ArrowReader:
-    """How Arrow files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
-
-    suffixes = (".arrow", ".feather")
+class ArrowReader(FormatReader):
+    """Reads Arrow files."""
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By record batches."""
@@ -136,3 +135,6 @@ def _batch(batches: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch
     batch = batches.get_batch(number)
     batch.validate(full=True)  # lengths and offsets are the file's own, and Arrow follows them
     return batch
+
+
+FORMAT: Final = FileFormat(reader=ArrowReader(), encoder=ArrowEncoder, growing=whole_arrow, schema=arrow_schema, columnar=True)

@@ -4,7 +4,6 @@ import copy
 import datetime as dt
 import io
 import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -21,10 +20,11 @@ from fastavro.write import Writer
 from beam_joins.arrow_types import is_uuid, uuid_texts, without_uuids
 from beam_joins.errors import InputError
 from beam_joins.exact_values import ValuePlace, exact_column
-from beam_joins.pipelines.formats.avro_blocks import records_of_blocks
+from beam_joins.pipelines.formats.avro_blocks import avro_reason, lacks_codec, records_of_blocks
 from beam_joins.pipelines.formats.columnar import no_instants
 from beam_joins.pipelines.formats.columns import Unit, micros_of, whole_number
-from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
+from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import parts_by_bytes
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
@@ -34,11 +34,8 @@ from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.formats.types.typed_texts import typed
 
 _RECORDS: Final = 4096
-_MOST_CHARACTERS: Final = 100
 _UUID_BYTES: Final = 16
 _WITH_UUIDS: Final = (UUID, list, dict)
-_LACKING: Final = re.compile(r"(\w+) codec is supported but you need to install one of the following libraries: \('([\w.]+)'")
-"""What fastavro says of a codec whose package is missing."""
 _LOGICAL: Final[dict[str, tuple[str, ...]]] = {
     **{f"{zone}timestamp-{unit}": ("long",) for zone in ("", "local-") for unit in ("millis", "micros", "nanos")},
     "time-millis": ("int",),
@@ -72,6 +69,12 @@ def read_schema(path: str) -> Schema:
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ValueError("is an Avro file, but not one of records")
     return schema
+
+
+def avro_schema(path: str) -> pa.Schema:
+    """The columns of a file; raises ValueError and OSError as :func:`read_schema` does."""
+    rows = rows_of_avro(read_schema(path))
+    return pa.schema([]) if rows is None else rows.types
 
 
 def require_one_schema(name: str, files: Sequence[File]) -> None:
@@ -160,7 +163,7 @@ def read_records(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[s
             raise
         except Exception as error:  # fastavro raises whatever its decoder stumbles over
             after = f"record {number}" if not start else f"record {number} of the blocks from byte {start}"
-            if _LACKING.match(str(error)):
+            if lacks_codec(error):
                 raise ValueError(f"cannot be read: {avro_reason(error)}") from error
             if isinstance(error, OverflowError) and (columns := _of_time(read_schema(path))):
                 raise ValueError(
@@ -198,19 +201,8 @@ def _is_instant(logical: str) -> bool:
     return logical == "date" or "timestamp-" in logical
 
 
-def avro_reason(error: Exception) -> str:
-    """What fastavro says, which may be all of a schema, or nothing."""
-    if (codec := _LACKING.match(str(error))) is not None:
-        return f"it is compressed with {codec[1]}, which takes a package that is not installed: pip install {codec[2]}"
-    said = f"not UTF-8: byte 0x{error.object[error.start]:02x}" if isinstance(error, UnicodeDecodeError) else str(error)
-    reason = (said.splitlines() or [type(error).__name__])[0] or type(error).__name__
-    return reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}..."
-
-
-class AvroReader:
-    """How Avro files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
-
-    suffixes = (".avro",)
+class AvroReader(FormatReader):
+    """Reads Avro files."""
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By bytes, to the next block."""
@@ -394,3 +386,8 @@ class AvroWriter:
             self._writer.flush()
         finally:
             self._file.close()
+
+
+FORMAT: Final = FileFormat(
+    reader=AvroReader(), encoder=AvroEncoder, growing=whole_avro, schema=avro_schema, require_alike=require_one_schema
+)

@@ -10,11 +10,10 @@ import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.pipelines.formats.arrow import opened
-from beam_joins.pipelines.formats.files import Format
-from beam_joins.pipelines.formats.json_lines import JsonLinesWriter
+from beam_joins.pipelines.formats.file_format import BytesWriter
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.reading import Form
-from beam_joins.pipelines.formats.registry import FILE_FORMATS
+from beam_joins.pipelines.formats.registry import Format, file_format
 from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted, json_changes
 from beam_joins.pipelines.formats.types.json_text import joined, stored_key
 from beam_joins.sorting import integers, valid
@@ -74,11 +73,12 @@ class ChangeRecords:
                 f"the table has a column '{taken[0]}', as the change itself: give it another name (--select, or MapTable), or "
                 "write pairs"
             )
-        if as_ == "pairs" and format_ == "csv":
-            raise ValueError("CSV has no rows within rows, as pairs have: choose upserts or changes, or another format")
+        of_files = file_format(format_)
+        if as_ == "pairs" and not of_files.nests:
+            raise ValueError(f"{format_.upper()} has no rows within rows, as pairs have: choose upserts or changes, or another format")
         row = pa.struct(list(rows.schema))
         pairs = [("before", row), ("after", row), ("op", pa.string()), ("source", _SOURCE), ("ts_ms", pa.int64())]
-        time = pa.int64() if format_ == "json lines" else MARKS.field("timestamp").type
+        time = pa.int64() if of_files.of_json else MARKS.field("timestamp").type
         self.columns = {
             "upserts": pa.schema([*rows.schema, *MARKS]),
             "pairs": pa.schema(pairs),
@@ -86,8 +86,7 @@ class ChangeRecords:
             "rows": rows.schema,
             "table": pa.schema([("key", rows.key_type), ("new", row), ("position", pa.int64())]),
         }[as_]
-        records = next(each.records for each in FILE_FORMATS if each.name == format_)
-        self._records = records(self.columns, as_ == "pairs")
+        self._records = of_files.encoder(self.columns, as_ == "pairs")
 
     def writer(self, file: Any) -> Any:
         """A writer of records to a file."""
@@ -137,9 +136,9 @@ class TextRecords:
     def __init__(self, *, of_finals: bool = False) -> None:
         self.of_finals = of_finals
 
-    def writer(self, file: Any) -> JsonLinesWriter:
+    def writer(self, file: Any) -> BytesWriter:
         """A writer of lines to a file."""
-        return JsonLinesWriter(file)
+        return BytesWriter(file)
 
     def of_changes(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
         """The lines of changes with their old and new values."""

@@ -7,7 +7,7 @@ import base64
 import io
 import itertools
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -20,7 +20,7 @@ import pyarrow.csv
 from beam_joins.arrow_types import is_bytes
 from beam_joins.errors import OutputError
 from beam_joins.keys.columns import Bools
-from beam_joins.pipelines.formats.columns import WHOLE, Unit
+from beam_joins.pipelines.formats.columns import WHOLE, Columns
 from beam_joins.pipelines.formats.csv_text import (
     LOOKED_AT,
     fields_or_fault,
@@ -30,9 +30,11 @@ from beam_joins.pipelines.formats.csv_text import (
     names_in_header,
     record_pattern,
     records_of,
+    with_its_text,
 )
-from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout, widest
+from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
+from beam_joins.pipelines.formats.file_parts import File, Part
+from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -80,12 +82,6 @@ def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> Layout:
     return tuple((name, types.get(name) or _type_in(column)) for name, column in zip(names, texts, strict=True))
 
 
-def in_one_layout(files: Sequence[File]) -> tuple[File, ...]:
-    """The files, whose columns have the same types in all of them: those that hold what each has."""
-    types = widest([file.layout for file in files])
-    return tuple(replace(file, layout=tuple((name, types[name]) for name, _ in file.layout)) for file in files)
-
-
 def type_named(kind: str) -> pa.DataType:
     """The type of a column that an option names.
 
@@ -113,10 +109,11 @@ def _kind_of(type_: pa.DataType) -> str:
     return next((kind for kind, is_kind in kinds if is_kind(type_)), "string")
 
 
-class CsvReader:
-    """How CSV files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+class CsvReader(FormatReader):
+    """Reads CSV files."""
 
-    suffixes = (".csv",)
+    may_be_empty = True
+    expansion = 1
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By bytes; a file whose lines do not begin records, or are of another encoding, is not cut."""
@@ -131,10 +128,6 @@ class CsvReader:
         for line in itertools.islice(records_of(file), 1, None):
             if line.strip() and isinstance(row := _row(line, file.layout, file.declared, None, file.delimiter), dict):
                 yield row
-
-    def unit(self, file: File, column: str) -> Unit | None:
-        """Not known."""
-        return None
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
         """The records, some at a time."""
@@ -373,3 +366,14 @@ def _field_texts(name: str, column: pa.Array) -> pa.Array:
 def _json_texts(column: pa.Array) -> pa.Array:
     """The JSON texts of a column: durations in microseconds, other times in ISO 8601."""
     return texts_without_units(column) if pa.types.is_duration(column.type) else texts_of(iso_texts(column))
+
+
+def _described(file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
+    """The file with its text and the types of its columns."""
+    file = with_its_text(file, *columns.csv, columns.flag("encoding"))
+    return replace(file, layout=layout_of(file, layout, remembered), declared=tuple(name for name, _ in layout))
+
+
+FORMAT: Final = FileFormat(
+    reader=CsvReader(), encoder=CsvEncoder, options=("schema", "delimiter", "encoding"), described=_described, nests=False
+)

@@ -24,13 +24,13 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.keys.columns import Bools, Ints
-from beam_joins.pipelines.formats.columns import Unit
-from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
+from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import object_of
-from beam_joins.pipelines.formats.types.json_text import NULL, content_of, iso_texts, joined, nested_texts, objects, texts_of
+from beam_joins.pipelines.formats.types.json_text import NULL, iso_texts, joined, nested_texts, objects, texts_of
 from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.sorting import valid
@@ -62,22 +62,16 @@ def objects_in(file: File) -> Iterator[dict[str, Any]]:
     return (row for line in lines if line.strip() and isinstance(row := object_of(line), dict))
 
 
-class JsonLinesReader:
-    """How files of JSON lines are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+class JsonLinesReader(FormatReader):
+    """Reads files of JSON lines."""
 
-    suffixes = (".jsonl", ".json", ".ndjson")
+    may_be_empty = True
+    expansion = 1
+    untyped_columns = True
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By bytes."""
         return parts_by_bytes(file, size)
-
-    def unit(self, file: File, column: str) -> Unit | None:
-        """Not known."""
-        return None
-
-    def types(self, file: File) -> list[tuple[str, str]]:
-        """Not known."""
-        return []
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The objects."""
@@ -143,28 +137,13 @@ class JsonEncoder:
         texts = {name: nested_texts(column, connect_texts if self._head else _iso) for name, column in named.items()}
         return joined(self._head, objects(texts, count), b"}\n" if self._head else b"\n", null=NULL)
 
-    def writer(self, file: BinaryIO) -> "JsonLinesWriter":
+    def writer(self, file: BinaryIO) -> BytesWriter:
         """What writes lines to a file."""
-        return JsonLinesWriter(file)
+        return BytesWriter(file)
 
 
 def _iso(column: pa.Array) -> pa.Array:
     return texts_of(iso_texts(column))
-
-
-class JsonLinesWriter:
-    """Writes lines, each with its newline."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def write(self, lines: pa.Array) -> None:
-        """Write lines of bytes."""
-        self._file.write(content_of(lines))
-
-    def close(self) -> None:
-        """Write what is left and close the file."""
-        self._file.close()
 
 
 def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | None:
@@ -307,3 +286,6 @@ def _member_name(names: Iterable[str]) -> str:
 def _quoted(name: str) -> str:
     """The name as it is written in JSON, as a pattern."""
     return re.escape(json.dumps(name, ensure_ascii=False)[1:-1])
+
+
+FORMAT: Final = FileFormat(reader=JsonLinesReader(), encoder=JsonEncoder, growing=whole_json, options=("schema",), of_json=True)

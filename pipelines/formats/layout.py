@@ -3,7 +3,11 @@
 import codecs
 import re
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from beam_joins.pipelines.formats.file_parts import File
 
 Layout: TypeAlias = tuple[tuple[str, str], ...]
 """The names of columns, each with the name of its type."""
@@ -64,6 +68,12 @@ def widest(layouts: Sequence[Layout]) -> dict[str, str]:
     for name, kind in (column for layout in layouts for column in layout):
         kinds.setdefault(name, set()).add(kind)
     return {name: _together(of_column - {UNKNOWN}) for name, of_column in kinds.items()}
+
+
+def in_one_layout(files: "Sequence[File]") -> "tuple[File, ...]":
+    """The files, whose columns have the same types in all of them: those that hold what each has."""
+    types = widest([file.layout for file in files])
+    return tuple(replace(file, layout=tuple((name, types[name]) for name, _ in file.layout)) for file in files)
 
 
 def _together(kinds: set[str]) -> str:

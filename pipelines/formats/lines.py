@@ -14,9 +14,9 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.keys.columns import Bools, Ints
-from beam_joins.pipelines.formats.files import PLACES, File, Part
+from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
+from beam_joins.pipelines.formats.registry import PACKED
 
-PACKED: Final = (".gz", ".bz2", ".zst")
 BLOCK_BYTES: Final = 4 << 20
 LONGEST_LINE: Final = 256 << 20
 """A file that decompresses to gigabytes without a newline fails here, and not for want of memory."""

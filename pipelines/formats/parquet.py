@@ -4,6 +4,7 @@ import io
 import itertools
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -27,8 +28,10 @@ from beam_joins.pipelines.formats.columnar import (
     rows_of_table,
     unit_of,
 )
-from beam_joins.pipelines.formats.columns import Unit
-from beam_joins.pipelines.formats.files import PLACES, File, Growing, NotWhole, Part, Storage, Whole
+from beam_joins.pipelines.formats.columns import Columns, Unit
+from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
+from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Storage, Whole
+from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 
@@ -36,10 +39,8 @@ _MAGIC: Final = b"PAR1"
 _INT96: Final = "INT96"
 
 
-class ParquetReader:
-    """How Parquet files are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
-
-    suffixes: tuple[str, ...] = (".parquet",)
+class ParquetReader(FormatReader):
+    """Reads Parquet files."""
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By row groups."""
@@ -165,3 +166,13 @@ class ParquetEncoder(StructEncoder):
     def writer(self, file: Any) -> RowsWriter:
         """What writes rows to a file."""
         return RowsWriter(file, pq.ParquetWriter(file, self._columns))
+
+
+def _described(file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
+    """The file, whose bytes are text where the operation is bytes: a writer that does not mark that marks no text."""
+    return replace(file, is_unmarked=dict(FORMAT.reader.types(file)).get(columns.delete or "") == "binary")
+
+
+FORMAT: Final = FileFormat(
+    reader=ParquetReader(), encoder=ParquetEncoder, growing=whole_parquet, schema=parquet_schema, columnar=True, described=_described
+)

@@ -1,79 +1,112 @@
-"""The formats of files: a row of :data:`FILE_FORMATS` for each."""
+"""The formats of files: a row of :data:`FORMATS` for each.
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+A format's module, which declares its ``FORMAT``, is imported when that is first used: names and suffixes are there without
+Arrow and Beam.
+"""
 
-import pyarrow as pa
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.arrow import ArrowEncoder, ArrowReader, arrow_schema, whole_arrow
-from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, whole_avro
-from beam_joins.pipelines.formats.csv import CsvEncoder, CsvReader
-from beam_joins.pipelines.formats.files import Format, Growing, Records, Source, Whole
-from beam_joins.pipelines.formats.json_lines import JsonEncoder, JsonLinesReader, whole_json
-from beam_joins.pipelines.formats.lines import PACKED
-from beam_joins.pipelines.formats.parquet import ParquetEncoder, ParquetReader, parquet_schema, whole_parquet
+
+if TYPE_CHECKING:
+    from beam_joins.pipelines.formats.file_format import FileFormat
+
+Format: TypeAlias = str
+"""The name of a format: one of :data:`~beam_joins.pipelines.formats.envelopes.readers.READERS`."""
+PACKED: Final = (".gz", ".bz2", ".zst")
+"""The suffixes of compressed files, behind those of their format."""
 
 
-class FileFormat(NamedTuple):
-    """What there is for files of a format; what is ``None`` the format does not have.
-
-    ``source`` reads changelogs, ``whole`` files that grow, and ``schema`` the columns that a file says it
-    has. ``records`` writes rows of these columns, or changes in pairs. ``lines`` is what a format of lines is
-    called; these may be compressed.
+class FormatName(NamedTuple):
+    """A format by its name, which with underscores is that of its module, its ``title`` for people and the suffixes of its
+    files; these may be ``packed``: compressed as a whole.
     """
 
     name: Format
-    source: Source
-    records: Callable[[pa.Schema, bool], Records]
-    whole: Callable[[Growing], Iterator[Whole]] | None = None
-    schema: Callable[[str], pa.Schema] | None = None
-    lines: str | None = None
+    title: str
+    suffixes: tuple[str, ...]
+    packed: bool = False
+
+    @property
+    def format(self) -> "FileFormat":
+        """How its files are read and written."""
+        return file_format(self.name)
+
+    def is_of(self, path: str) -> bool:
+        """Whether a path has one of the suffixes."""
+        for packed in PACKED if self.packed else ():
+            path = path.removesuffix(packed)
+        return path.lower().endswith(self.suffixes)
 
 
-FILE_FORMATS: Final = (
-    FileFormat("avro", AvroReader(), AvroEncoder, whole_avro),
-    FileFormat("json lines", JsonLinesReader(), JsonEncoder, whole_json, lines="JSON lines"),
-    FileFormat("parquet", ParquetReader(), ParquetEncoder, whole_parquet, parquet_schema),
-    FileFormat("arrow", ArrowReader(), ArrowEncoder, whole_arrow, arrow_schema),
-    FileFormat("csv", CsvReader(), CsvEncoder, lines="CSV"),
+FORMATS: Final = (
+    FormatName("avro", "Avro", (".avro",)),
+    FormatName("json lines", "JSON lines", (".jsonl", ".json", ".ndjson"), packed=True),
+    FormatName("parquet", "Parquet", (".parquet",)),
+    FormatName("arrow", "Arrow", (".arrow", ".feather")),
+    FormatName("csv", "CSV", (".csv",), packed=True),
+    FormatName("msgpack", "MessagePack", (".msgpack",), packed=True),
 )
-PLAIN_FORMATS: Final = tuple(each.name for each in FILE_FORMATS)
-GROWING: Final = tuple(suffix for each in FILE_FORMATS if each.whole is not None for suffix in each.source.suffixes)
-"""The suffixes of files that may grow."""
+FORMAT_NAMES: Final = tuple(each.name for each in FORMATS)
 
 
-def format_of(what: str, path: str, formats: Sequence[Format] = PLAIN_FORMATS) -> FileFormat:
+@cache
+def file_format(name: Format) -> "FileFormat":
+    """The format of a name."""
+    module = import_module(f"beam_joins.pipelines.formats.{name.replace(' ', '_')}")
+    declared: FileFormat = module.FORMAT
+    return declared
+
+
+def plain_format(name: Format) -> "FileFormat | None":
+    """The format of a name; ``None`` for one of envelopes."""
+    return file_format(name) if name in FORMAT_NAMES else None
+
+
+def format_of(what: str, path: str, formats: Sequence[Format] = FORMAT_NAMES) -> FormatName:
     """The format, among these, that a path's suffix stands for; raises InputError, naming the suffixes that
     there are.
     """
-    possible = [each for each in FILE_FORMATS if each.name in formats]
+    possible = [each for each in FORMATS if each.name in formats]
     for each in possible:
-        if _is_of(each, path):
+        if each.is_of(path):
             return each
-    suffixes = ", ".join(suffix for each in possible for suffix in each.source.suffixes)
-    lines = " and ".join(filter(None, (each.lines for each in possible)))
-    raise InputError(f"{what}: {path} must end in {suffixes} ({lines} also with {' or '.join(PACKED)}), which says what format it has")
+    suffixes = ", ".join(suffix for each in possible for suffix in each.suffixes)
+    packed = titles_of(each for each in possible if each.packed)
+    packed = f"{packed} also with {' or '.join(PACKED)}"
+    raise InputError(f"{what}: {path} must end in {suffixes} ({packed}), which says what format it has")
+
+
+def titles_of(formats: Iterable[FormatName], *others: str) -> str:
+    """What formats are called, and others beside them.
+
+    >>> titles_of(FORMATS[:3]), titles_of(FORMATS[:1], "envelopes"), titles_of(FORMATS[:1])
+    ('Avro, JSON lines and Parquet', 'Avro and envelopes', 'Avro')
+    """
+    *first, last = [*(each.title for each in formats), *others]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def has_format(path: str) -> bool:
     """Whether a path's suffix stands for one of the formats."""
-    return any(_is_of(each, path) for each in FILE_FORMATS)
+    return any(each.is_of(path) for each in FORMATS)
 
 
-def growing_format(path: str) -> FileFormat:
+def growing_suffixes() -> tuple[str, ...]:
+    """The suffixes of files that may grow."""
+    return tuple(suffix for each in FORMATS if each.format.growing is not None for suffix in each.suffixes)
+
+
+def growing_format(path: str) -> FormatName:
     """The format of a file that may grow; raises InputError that lists the suffixes.
 
     >>> growing_format("orders.parquet").name
     'parquet'
     """
-    for each in FILE_FORMATS:
-        if each.whole is not None and path.endswith(each.source.suffixes):
+    for each in FORMATS:
+        if path.endswith(each.suffixes) and each.format.growing is not None:
             return each
-    raise InputError(f"{path} does not end with one of {', '.join(GROWING)}")
-
-
-def _is_of(each: FileFormat, path: str) -> bool:
-    for packed in PACKED if each.lines else ():
-        path = path.removesuffix(packed)
-    return path.lower().endswith(each.source.suffixes)
+    raise InputError(f"{path} does not end with one of {', '.join(growing_suffixes())}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from beam_joins.pipelines.changelogs.changelog import DatabaseTable
     from beam_joins.pipelines.formats.columns import Envelopes
-    from beam_joins.pipelines.formats.files import File
+    from beam_joins.pipelines.formats.file_parts import File
     from beam_joins.transforms.connect import StateFolder
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -12,7 +12,7 @@ from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.formats.columns import Columns, Unit
 from beam_joins.pipelines.formats.csv import layout_by
-from beam_joins.pipelines.formats.registry import FILE_FORMATS
+from beam_joins.pipelines.formats.registry import file_format
 from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,
     ReadFiles,
@@ -29,7 +29,6 @@ from beam_joins.transforms.connect import plain_schema
 
 __all__ = ["ReadChangelog"]
 
-_IN_COLUMNS: Final = {each.name: each for each in FILE_FORMATS if each.schema is not None}
 """The formats whose files say which columns they have."""
 
 
@@ -150,12 +149,10 @@ def _schema_of(changelog: Changelog) -> pa.Schema | None:
     """The columns of the first file, where all files say which they have, whose values then are typed without
     being asked for: in the types that hold what all files have in them, such as milliseconds and microseconds.
     """
-    first = _IN_COLUMNS.get(changelog.files[0].format)
-    if first is None or first.schema is None or not all(file.format in _IN_COLUMNS for file in changelog.files):
+    formats = [(file.path, file_format(file.format)) for file in changelog.files]
+    if not all(each.columnar for _, each in formats):
         return None
-    schemas = [
-        plain_schema(each.schema(file.path)) for file in changelog.files if (each := _IN_COLUMNS[file.format]).schema is not None
-    ]
+    schemas = [plain_schema(each.schema(path)) for path, each in formats if each.schema is not None]
     names = schemas[0].names
     try:
         return common_schema([pa.schema([field for field in schema if field.name in names]) for schema in schemas])

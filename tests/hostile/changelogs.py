@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import fastavro
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import feather
@@ -22,7 +23,7 @@ from beam_joins.pipelines.changelogs.read_records import MadeRows, OnBadRecord, 
 from beam_joins.pipelines.commands.sample.sample_files import ORDER_SCHEMA
 from beam_joins.pipelines.formats.columns import PLACE, Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.readers import READERS
-from beam_joins.pipelines.formats.files import Part
+from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import loads
@@ -113,6 +114,7 @@ WRITTEN: Final[dict[str, Callable[[list[Row]], bytes]]] = {
     "zstd.parquet": lambda rows: parquet(rows, compression="zstd", use_dictionary=False),
     "orders.arrow": arrow,
     "orders.csv": comma_separated,
+    "orders.msgpack": lambda rows: b"".join(map(msgspec.msgpack.encode, rows)),
     "debezium.jsonl": debezium,
     "maxwell.jsonl": maxwell,
     "wal2json.jsonl": wal2json,

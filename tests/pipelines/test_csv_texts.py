@@ -153,7 +153,7 @@ def test_what_is_no_csv_of_columns_is_one_sentence(beam_joins: Run, content: byt
 
 def test_the_options_are_for_csv(beam_joins: Run) -> None:
     said = refused(beam_joins("table", "--input", "l.jsonl", "--delimiter=;", "--latest", "x.jsonl"))
-    assert said == "--delimiter is for CSV files, and l.jsonl finds none"
+    assert said == "--delimiter is for CSV, and l.jsonl finds none"
 
 
 def test_commands_and_read_changelog_read_the_same(beam_joins: Run) -> None:

@@ -5,11 +5,13 @@ import gzip
 import io
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -32,6 +34,15 @@ def value_of(field: str) -> Any:
         return field
 
 
+def read_msgpack(path: Path) -> list[Row]:
+    """The maps of a file, as those of an array of as many."""
+    data = path.read_bytes()
+    for count in range(len(data) + 1):
+        with suppress(msgspec.DecodeError):
+            return list(msgspec.msgpack.decode(b"\xdd" + count.to_bytes(4, "big") + data))
+    raise AssertionError(f"{path} is not MessagePack")
+
+
 READERS: dict[str, Callable[[Path], list[Row]]] = {
     "jsonl": read_lines,
     "avro": lambda path: list(read_avro(path)),
@@ -39,6 +50,7 @@ READERS: dict[str, Callable[[Path], list[Row]]] = {
     "arrow": lambda path: pa.ipc.open_file(path).read_all().to_pylist(),
     "csv": comma_separated,
     "csv.gz": comma_separated,
+    "msgpack": read_msgpack,
 }
 IN_COLUMNS = [suffix for suffix in READERS if suffix != "jsonl"]
 SELECT = ["--select", "left.id, left.by, right.name as who"]

@@ -14,7 +14,7 @@ from beam_joins.pipelines.base.interruption import interruptible
 from beam_joins.pipelines.commands.command_line import beam_options
 from beam_joins.pipelines.commands.repeated_runs import follow
 from beam_joins.pipelines.commands.runs import Ended
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.pipelines.runners.run_log import machinery_into
 

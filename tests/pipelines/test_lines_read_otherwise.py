@@ -14,10 +14,11 @@ import zstandard
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.changelog import find_changelog
-from beam_joins.pipelines.formats.avro import avro_reason, read_records
+from beam_joins.pipelines.formats.avro import read_records
+from beam_joins.pipelines.formats.avro_blocks import avro_reason
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv import CsvReader
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLinesReader
 from beam_joins.pipelines.formats.reading import Reading
 from tests.pipelines.orders_run import GOOD, Run, dropped_in, numbers, one_sentence, read_lines, write

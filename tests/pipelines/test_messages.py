@@ -20,7 +20,7 @@ from beam_joins.pipelines.commands.runs import Runs
 from beam_joins.pipelines.commands.steps import Step
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import Watched, WatchedReport
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.join import JOIN
 from beam_joins.pipelines.results.counts import Tally
 from beam_joins.pipelines.results.write_parts import WrittenPart

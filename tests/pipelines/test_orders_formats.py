@@ -198,7 +198,7 @@ def test_a_bad_line_of_csv_is_named(run: Run, line: str, message: str) -> None:
             "o.parquet",
             b"",
             ["--orders-schema-overrides", "a:int64"],
-            "--orders-schema-overrides is for CSV files, JSON lines and envelopes, and o.parquet finds none",
+            "--orders-schema-overrides is for JSON lines, CSV and envelopes, and o.parquet finds none",
         ),
         (
             "o.csv",

@@ -14,7 +14,7 @@ import pytest
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.formats.change_records import TextRecords
-from beam_joins.pipelines.formats.json_lines import JsonLinesWriter
+from beam_joins.pipelines.formats.file_format import BytesWriter
 from beam_joins.pipelines.results.in_order import write_pieces
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.output_lock import Claim, held, lock_of, new_claim, release, staging_of, take
@@ -103,7 +103,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(JsonLinesWriter, method, full)
+    monkeypatch.setattr(BytesWriter, method, full)
     assert failed(run(*inputs(small), "--output", "out/e.jsonl")) == "cannot write out/e.jsonl: No space left on device"
     assert nothing_is_left(Path("out"))
 
@@ -133,7 +133,7 @@ def test_the_parts_of_a_result_become_one_file_in_order(
 def test_many_records_at_one_position_are_merged_some_at_a_time(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[bytes] = []
     monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", 50)
-    monkeypatch.setattr(JsonLinesWriter, "write", lambda self, lines: written.append(b"".join(lines.to_pylist())))
+    monkeypatch.setattr(BytesWriter, "write", lambda self, lines: written.append(b"".join(lines.to_pylist())))
     chance = random.Random(1)
     keys = sorted(chance.randrange(-(2**63), 2**63) for _ in range(1_000))
     output = Output("changes", "out/e.jsonl", TextRecords())
@@ -149,13 +149,13 @@ def test_many_records_at_one_position_are_merged_some_at_a_time(own_directory: P
 
 def test_a_part_is_removed_as_soon_as_it_is_in_the_whole(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     present: list[int] = []
-    write = JsonLinesWriter.write
+    write = BytesWriter.write
 
-    def seen(self: JsonLinesWriter, lines: pa.Array) -> None:
+    def seen(self: BytesWriter, lines: pa.Array) -> None:
         present.append(len(list(Path("out").rglob("*.arrow"))))
         write(self, lines)
 
-    monkeypatch.setattr(JsonLinesWriter, "write", seen)
+    monkeypatch.setattr(BytesWriter, "write", seen)
     monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", 2)
     published([0, 1], [2, 3], [4, 5])
     assert present == [3, 2, 1]  # the parts that are not in the whole yet
@@ -165,7 +165,7 @@ def test_a_disk_that_fills_up_while_the_parts_are_joined_is_one_sentence(own_dir
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(JsonLinesWriter, "write", full)
+    monkeypatch.setattr(BytesWriter, "write", full)
     with pytest.raises(OutputError, match=r"^cannot write out/e.jsonl: No space left on device$"):
         published([0], [1])
     assert nothing_is_left(Path("out"))
@@ -204,12 +204,12 @@ def test_a_path_whose_library_is_missing_is_refused(
 
 
 def test_a_run_that_was_overtaken_writes_nothing(run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    close = JsonLinesWriter.close
+    close = BytesWriter.close
 
-    def overtaken(writer: JsonLinesWriter) -> None:
+    def overtaken(writer: BytesWriter) -> None:
         close(writer)
         Path(lock_of("out/e.jsonl")).unlink(missing_ok=True)
 
-    monkeypatch.setattr(JsonLinesWriter, "close", overtaken)
+    monkeypatch.setattr(BytesWriter, "close", overtaken)
     assert "out/e.jsonl has been taken over by another run" in one_sentence(run(*inputs(small), "--output", "out/e.jsonl"))
     assert nothing_is_left(Path("out"))

@@ -11,7 +11,7 @@ from beam_joins.pipelines.base import progress
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.read_log import LogEntries, ReadLog
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from tests.pipelines.orders_run import Run
 
 

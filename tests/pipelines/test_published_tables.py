@@ -9,7 +9,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, LoggedChange, Pgoutput, Table
 from beam_joins.pipelines.formats.envelopes.readers import READERS, SLOT
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable
 
 TABLE = PublishedTable(

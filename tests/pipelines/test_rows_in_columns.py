@@ -31,7 +31,7 @@ from beam_joins.pipelines.formats.avro import AvroReader
 from beam_joins.pipelines.formats.columnar import column_rows, readable, unit_of
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv import CsvReader
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLinesReader, json_rows
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.parquet import ParquetReader, require_held

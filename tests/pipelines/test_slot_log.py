@@ -26,7 +26,7 @@ from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, slot_log
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
-from beam_joins.pipelines.formats.files import Part
+from beam_joins.pipelines.formats.file_parts import Part
 from tests.examples import examples
 
 ENVELOPES = Envelopes("wal2json", "", ("id",))

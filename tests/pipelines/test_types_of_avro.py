@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.pipelines.formats.envelopes.sources import DebeziumLines
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro, rows_of_columns
 
 SEVEN = uuid.UUID(int=7)

@@ -7,10 +7,12 @@ import io
 import json
 import uuid
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,13 +21,15 @@ from pyarrow import feather
 from beam_joins.arrow_types import python_list
 from beam_joins.errors import InputError, OutputError
 from beam_joins.exact_casts import as_plain
+from beam_joins.pipelines.changelogs.changelog import find_changelog
 from beam_joins.pipelines.formats.arrow import ArrowReader, arrow_schema, whole_arrow
 from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, with_uuids_as_text
 from beam_joins.pipelines.formats.columnar import column_rows, row_dicts
 from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv import CsvEncoder
-from beam_joins.pipelines.formats.files import File, Growing, NotWhole, Part
+from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part
 from beam_joins.pipelines.formats.json_lines import JsonEncoder, JsonLinesReader, whole_json
+from beam_joins.pipelines.formats.msgpack import MsgpackEncoder, MsgpackReader, msgpack_schema
 from beam_joins.pipelines.formats.parquet import ParquetReader, parquet_schema, whole_parquet
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
@@ -42,6 +46,7 @@ FAR = 253_402_300_800  # the year 10000 in seconds
 UUIDS = pa.array([SEVEN.bytes, None], pa.uuid())
 READING = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), key=("whole numbers",))
 MARK = b"\xef\xbb\xbf"
+AT_NS = pa.timestamp("ns", "UTC")
 
 
 def within(column: pa.Array, name: str = "x") -> pa.StructArray:
@@ -309,3 +314,60 @@ def test_a_column_may_be_declared_to_be_of_uuids(tmp_path: Path, suffix: str) ->
     )
     assert raw.structs is not None
     assert raw.structs.flatten()[0].to_pylist() == [SEVEN]
+
+
+def test_values_of_messagepack_are_exact_and_damage_is_told_with_the_number_of_the_record(tmp_path: Path) -> None:
+    nested = pa.array(
+        [{"l": [b"\0\xff", None], "at": MICROS * 1_000 + 1}, None], pa.struct([("l", pa.list_(pa.binary())), ("at", AT_NS)])
+    )
+    columns = {
+        "n": pa.array([2**64 - 1, None], pa.uint64()),
+        "x": pa.array([0.1, -0.0]),
+        "p": pa.array([None, "1.50"]).cast(pa.decimal128(9, 2)),
+        "at": pa.array([MICROS * 1_000, -1], AT_NS),
+        "far": pa.array([FAR, 1 << 33], pa.timestamp("s", "UTC")),
+        "s": nested,
+    }
+    encoder = MsgpackEncoder(pa.schema([(name, column.type) for name, column in columns.items()]), pairs=False)
+    encoded = b"".join(encoder.encoded(list(columns.values())).to_pylist())
+    path = tmp_path / "a.msgpack"
+    path.write_bytes(encoded + msgspec.msgpack.encode([1]) + msgspec.msgpack.encode({1: 2}))
+    file = file_of(path, "msgpack")
+    (raw,) = MsgpackReader().rows(Part(3, file, 0, 0), None)
+    noon = NOON.replace(tzinfo=dt.UTC)
+    late, early = "2026-03-01T12:00:00.000000001Z", "1969-12-31T23:59:59.999999999Z"
+    assert raw.objects() == [
+        {
+            "n": 2**64 - 1,
+            "x": 0.1,
+            "p": None,
+            "at": noon,
+            "far": "10000-01-01T00:00:00.000000000Z",
+            "s": {"l": [b"\0\xff", None], "at": late},
+        },
+        {"n": None, "x": -0.0, "p": "1.50", "at": early, "far": dt.datetime(2242, 3, 16, 12, 56, 32, tzinfo=dt.UTC), "s": None},
+        "not a map but [1]",
+        "a name is no text: 1",
+    ]
+    first, second = MsgpackReader().first(file)
+    assert (first["at"], first["far"], second["at"]) == (MICROS, FAR * 1_000_000, Decimal("-0.001"))
+    assert msgpack_schema(str(path)).field("at").type == AT_NS
+    assert MsgpackReader().where(Part(3, file, 0, 0), raw.places[3].as_py()) == "record 4"
+    for end, sentence in (
+        (b"\x81\xa1a", "^is cut off within record 3$"),
+        (b"\xc1", r"^is damaged in record 3 \(byte 0xc1 begins no value\)$"),
+    ):
+        path.write_bytes(encoded + end)
+        with pytest.raises(ValueError, match=sentence):
+            list(MsgpackReader().rows(Part(0, file, 0, 0), None))
+
+
+def test_times_of_messagepack_are_not_mixed_with_numbers_and_order_nothing_but_events(tmp_path: Path) -> None:
+    path = tmp_path / "a.msgpack"
+    path.write_bytes(
+        b"".join(msgspec.msgpack.encode({"at": at, "lsn": NOON.replace(tzinfo=dt.UTC)}) for at in (5, NOON.replace(tzinfo=dt.UTC)))
+    )
+    with pytest.raises(InputError, match=r"a\.msgpack has times and numbers in column 'at'"):
+        find_changelog("rows", str(path), Columns(key=("at",), timestamp="at"))
+    with pytest.raises(InputError, match=r"a\.msgpack has times in column 'lsn', which orders its records: write whole numbers"):
+        find_changelog("rows", str(path), Columns(key=("at",), timestamp="lsn", sequence="lsn"))

@@ -8,7 +8,7 @@ import pytest
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.test_envelopes import PLACE, SOURCE, changes
 

@@ -22,11 +22,12 @@ from beam_joins.pipelines.formats.change_records import MARKS
 from beam_joins.pipelines.spark import spark_runner
 from tests.pipelines.orders_run import Run
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, small, table_of, wide
+from tests.pipelines.test_formats_of_results import read_msgpack
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 FIRST = [small(1, 1, "a"), small(2, 2, "b"), small(2, 4, None), small(3, 3, 'ä\n"')]
 SECOND = [small(1, 5, None), small(4, 7, "d"), small(2, 6, "bb")]
-FORMATS = ("jsonl", "avro", "parquet", "arrow", "csv")
+FORMATS = ("jsonl", "avro", "parquet", "arrow", "csv", "msgpack")
 MANY = [(n % 40, None if n % 7 == 3 else f"n{n}", n, n) for n in range(300)]
 
 
@@ -89,6 +90,8 @@ def test_upserts_make_the_same_table_again(format: Any, run: Run) -> None:
             log = pipeline | beam.Create([feather.read_table("log.arrow")]).with_output_types(pa.Table)
         elif format == "avro":
             log = pipeline | beam.Create(avro_rows("log.avro"))
+        elif format == "msgpack":
+            log = pipeline | beam.Create(read_msgpack(Path("log.msgpack")))
         elif format == "csv":
             columns = {"id": pa.int64(), "name": pa.string()} | {field.name: field.type for field in MARKS}
             options = csv.ConvertOptions(column_types=columns, strings_can_be_null=True, quoted_strings_can_be_null=False)
@@ -248,7 +251,7 @@ def test_a_table_without_changes_is_a_file_without_records(format: Any) -> None:
     elif format == "avro":
         assert not avro_rows("log.avro")
     else:
-        header = {"jsonl": "", "csv": '"id","name","timestamp","position","deleted"\n'}
+        header = {"jsonl": "", "msgpack": "", "csv": '"id","name","timestamp","position","deleted"\n'}
         assert Path(f"log.{format}").read_text() == header[format]
 
 

@@ -13,7 +13,7 @@ from beam_joins.keys.columns import Bools, factorize
 from beam_joins.pipelines.formats.columnar import RECORDS, column_rows, readable
 from beam_joins.pipelines.formats.columns import OPERATION, ORDER, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, UPSERT
-from beam_joins.pipelines.formats.files import PLACES, File, Part
+from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.parquet import ParquetReader, opened, require_held
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -24,14 +24,12 @@ _BEFORE: Final = "update_preimage"
 
 
 class DeltaChanges(ParquetReader):
-    """How files of a Delta table are read: a :class:`~beam_joins.pipelines.formats.files.Source`.
+    """Reads the files of a Delta table.
 
     The constants of a file are time and position of its version, the values of its partition columns, and for a data file
     the type of change. Delta does not order the changes of one version, so deletes are before upserts there. The old row
     of an update is a delete, for its key may be another one; it is left out where the new row with its key is beside it.
     """
-
-    suffixes = ()
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By row groups; a small file, of which a table may have many, is one part, and is not opened for that."""

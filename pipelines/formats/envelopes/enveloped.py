@@ -12,7 +12,7 @@ import pyarrow as pa
 from beam_joins.arrivals import Life
 from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -33,8 +33,8 @@ class Marked(NamedTuple):
 
 
 class Enveloped(ABC):
-    """How files of envelopes are read: a :class:`~beam_joins.pipelines.formats.files.Source`, but for where
-    their parts begin and end.
+    """Reads files of envelopes, beside the :class:`~beam_joins.pipelines.formats.file_format.FormatReader` of their format,
+    which cuts them.
     """
 
     bytes_text: BytesText = "base64"

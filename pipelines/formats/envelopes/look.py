@@ -12,8 +12,8 @@ import pyarrow as pa
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, is_pattern, require_one_table
-from beam_joins.pipelines.formats.files import File
-from beam_joins.pipelines.formats.lines import PACKED
+from beam_joins.pipelines.formats.file_parts import File
+from beam_joins.pipelines.formats.registry import PACKED
 
 _TABLES_SHOWN: Final = 10
 

@@ -8,8 +8,8 @@ from beam_joins.pipelines.formats.envelopes.slot_changes import SlotChanges
 from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
 from beam_joins.pipelines.formats.envelopes.sources import DebeziumArrow, DebeziumAvro, DebeziumLines, DebeziumParquet, EnvelopeLines
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
-from beam_joins.pipelines.formats.files import Format, Source
-from beam_joins.pipelines.formats.registry import FILE_FORMATS
+from beam_joins.pipelines.formats.file_format import FormatReader
+from beam_joins.pipelines.formats.registry import FORMATS, Format
 
 ENVELOPES: Final[dict[Format, EnvelopeLines | DebeziumAvro | DebeziumParquet | DebeziumArrow]] = {
     "debezium": DebeziumLines(),
@@ -33,8 +33,8 @@ SLOT: Final = "pgoutput"
 """The format of the changes that are spooled of a slot."""
 DELTA: Final = "delta"
 """The format of the files of a Delta table."""
-READERS: Final[dict[Format, Source]] = {
-    **{each.name: each.source for each in FILE_FORMATS},
+READERS: Final[dict[Format, FormatReader]] = {
+    **{each.name: each.format.reader for each in FORMATS},
     **ENVELOPES,
     SLOT: SlotChanges(),
     DELTA: DeltaChanges(),

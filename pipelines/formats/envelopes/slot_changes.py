@@ -21,7 +21,8 @@ from beam_joins.pipelines.formats.arrow import opened, record_batches
 from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.pgoutput import BEFORE, Column, LoggedChange, Table, no_text
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, UPSERT, WHOLE_ROWS, lists_of_names
-from beam_joins.pipelines.formats.files import PLACES, File, Part
+from beam_joins.pipelines.formats.file_format import FormatReader
+from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
 from beam_joins.pipelines.formats.types.json_text import NULL, joined, objects
@@ -121,10 +122,10 @@ def _lists(count: int) -> list[list[Any]]:
     return [[] for _ in range(count)]
 
 
-class SlotChanges:
-    """How spooled changes are read: a :class:`~beam_joins.pipelines.formats.files.Source`."""
+class SlotChanges(FormatReader):
+    """Reads spooled changes."""
 
-    suffixes = ()
+    expansion = 1
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By record batches, of about so many bytes together."""
@@ -136,10 +137,6 @@ class SlotChanges:
     def unit(self, file: File, column: str) -> Unit | None:
         """Microseconds."""
         return "us"
-
-    def types(self, file: File) -> list[tuple[str, str]]:
-        """None: the database says those of the table."""
-        return []
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The changes."""

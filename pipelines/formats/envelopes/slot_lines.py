@@ -11,7 +11,7 @@ import msgspec
 
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 from beam_joins.pipelines.formats.envelopes.sources import EnvelopeLines
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.lines import whole_lines
 
 Lines = list[tuple[int, bytes]]

@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.slot_lines import TRANSACTION, Line, cut_apart, end_of_cut, line_of, place_text
-from beam_joins.pipelines.formats.files import File, Part
-from beam_joins.pipelines.formats.lines import PACKED, whole_lines
+from beam_joins.pipelines.formats.file_parts import File, Part
+from beam_joins.pipelines.formats.lines import whole_lines
+from beam_joins.pipelines.formats.registry import PACKED
 
 _WINDOW: Final = 1 << 16
 

@@ -16,7 +16,7 @@ from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.debezium_records import DebeziumRecords
 from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLinesReader
 from beam_joins.pipelines.formats.lines import whole_lines
 from beam_joins.pipelines.formats.parquet import ParquetReader, opened

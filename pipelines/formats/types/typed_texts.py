@@ -1,6 +1,7 @@
 """Parses the JSON texts of rows into typed columns: with Arrow where it is exact, else value by value."""
 
 import base64
+import datetime as dt
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -27,6 +28,10 @@ _NO_TIME: Final = "Failed to parse string"
 BytesOf = Callable[[str], bytes]
 BYTES_OF: Final[dict[BytesText, BytesOf]] = {"base64": partial(base64.b64decode, validate=True), "hexadecimal": bytes.fromhex}
 _BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+_LEAST, _MOST = -(2**63), 2**63 - 1
+_WIDE, _WIDEST = 38, 76
+"""How many digits decimals of 128 and of 256 bits have."""
+_TYPES: Final = {bool: pa.bool_(), bytes: pa.binary(), dt.datetime: pa.timestamp("us", "UTC")}
 
 
 def typed(texts: Sequence[bytes] | pa.Array, schema: pa.Schema, bytes_text: BytesText = "base64") -> pa.RecordBatch:
@@ -206,3 +211,31 @@ _MADE: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any, pa.DataTy
     (pa.types.is_string, lambda value, kind: value if isinstance(value, str) else text_of(value).decode()),
     (pa.types.is_temporal, _time),
 )
+
+
+def type_of_values(values: list[Any]) -> pa.DataType:
+    """The type of a column that has values of JSON, or times and bytes.
+
+    Whole numbers are of 64 bits, or decimals where one does not fit; with fractions they are doubles, or
+    decimals where a double does not have the digits of one. What is of several kinds, an object or a list, is
+    text: of what is no text itself the text of its JSON.
+
+    >>> type_of_values([1, 2.5]), type_of_values([1, Decimal("0.10000000000000000001")]), type_of_values([1, "a"])
+    (DataType(double), Decimal128Type(decimal128(38, 20)), DataType(string))
+    """
+    kinds = {type(value) for value in values}
+    if len(kinds) == 1 and (type_ := _TYPES.get(next(iter(kinds)))) is not None:
+        return type_
+    if not kinds or not kinds <= {int, float, Decimal}:
+        return pa.string()
+    if kinds == {int} and all(_LEAST <= value <= _MOST for value in values):
+        return pa.int64()
+    if Decimal not in kinds and all(not isinstance(value, int) or abs(value) <= 1 << 53 for value in values):
+        return pa.float64()
+    exact = [Decimal(str(value)) for value in values]
+    is_finite = all(value.is_finite() for value in exact)
+    scale = max(0, *(-int(value.as_tuple().exponent) for value in exact)) if is_finite else _WIDEST
+    whole = max(1, *(value.adjusted() + 1 for value in exact))
+    if whole + scale > _WIDEST:
+        return pa.string()
+    return pa.decimal128(_WIDE, scale) if whole + scale <= _WIDE else pa.decimal256(_WIDEST, scale)

@@ -27,7 +27,7 @@ from beam_joins.pipelines.changelogs.changelog import DatabaseTable
 from beam_joins.pipelines.formats.columns import POSITION, TIME
 from beam_joins.pipelines.formats.envelopes.delta_changes import CHANGE_TYPE, DELETED, INSERTED
 from beam_joins.pipelines.formats.envelopes.readers import DELTA
-from beam_joins.pipelines.formats.files import File, Storage
+from beam_joins.pipelines.formats.file_parts import File, Storage
 from beam_joins.pipelines.formats.parquet import ParquetEncoder
 from beam_joins.pipelines.formats.reading import Kind
 from beam_joins.transforms.connect import StateFolder, plain_schema

@@ -16,7 +16,7 @@ from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.formats.columns import Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.look import together
-from beam_joins.pipelines.formats.files import File, Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFiles, top_columns
 from beam_joins.pipelines.io.sources.read_table import paths_of

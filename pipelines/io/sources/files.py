@@ -13,8 +13,8 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, matching
-from beam_joins.pipelines.formats.files import Block, Growing, NotWhole
-from beam_joins.pipelines.formats.registry import GROWING, growing_format
+from beam_joins.pipelines.formats.file_parts import Block, Growing, NotWhole
+from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.follow import Piece, Place, Range, read_with
 
@@ -57,21 +57,22 @@ class GrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
 
 def require_growing(path: Any) -> None:
     """Raise ``ValueError`` for anything but a path of files that may grow."""
-    if not isinstance(path, str) or not path.endswith(GROWING):
-        raise ValueError(f"path={path!r}: give a path or a glob that ends with one of {', '.join(GROWING)}")
+    suffixes = growing_suffixes()
+    if not isinstance(path, str) or not path.endswith(suffixes):
+        raise ValueError(f"path={path!r}: give a path or a glob that ends with one of {', '.join(suffixes)}")
 
 
 def growing_schema(pattern: str) -> pa.Schema | None:
     """The columns of the first file, of formats whose files say them. Raises ``ValueError`` if there is no file yet."""
     require_growing(pattern)
-    schema_of = growing_format(pattern).schema
-    if schema_of is None:
+    of_files = growing_format(pattern).format
+    if of_files.schema is None or not of_files.columnar:
         return None
     files = matching(absolute(pattern))
     if not files:
         raise ValueError(f"schema=None: there is no file {pattern} yet that says which columns there are; give a schema")
     try:
-        return schema_of(files[0].path)
+        return of_files.schema(files[0].path)
     except ValueError as error:
         raise InputError(f"{files[0].path} {error}") from error
 
@@ -113,9 +114,9 @@ class Files:
             yield Piece(end, [], None, 0)
 
     def _pieces(self, file: Growing) -> Iterator[Piece]:
-        whole = growing_format(file.path).whole
-        assert whole is not None
-        for place, block in whole(file):
+        growing = growing_format(file.path).format.growing
+        assert growing is not None
+        for place, block in growing(file):
             yield self.elements.piece((file.path, place), block)
 
     def close(self) -> None:

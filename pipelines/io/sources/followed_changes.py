@@ -12,7 +12,7 @@ from apache_beam.metrics import Metrics
 from beam_joins.pipelines.changelogs.column_reader import made_of
 from beam_joins.pipelines.changelogs.read_records import SKIPPED, MadeRows
 from beam_joins.pipelines.formats.columns import TIME, Unit
-from beam_joins.pipelines.formats.files import Block, File
+from beam_joins.pipelines.formats.file_parts import Block, File
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.registry import growing_format
@@ -66,4 +66,4 @@ class FollowedChanges:
 def _unit_of(path: str, column: str) -> Unit | None:
     """What a file says that a column of times counts."""
     of_file = growing_format(path)
-    return of_file.source.unit(File(path=path, bytes=0, shown=path, format=of_file.name), column)
+    return of_file.format.reader.unit(File(path=path, bytes=0, shown=path, format=of_file.name), column)

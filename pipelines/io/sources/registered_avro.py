@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import fastavro
 
-from beam_joins.pipelines.formats.avro import avro_reason
+from beam_joins.pipelines.formats.avro_blocks import avro_reason
 from beam_joins.pipelines.formats.envelopes.debezium import NULL
 from beam_joins.pipelines.formats.envelopes.debezium_records import EventRows, RecordEvents, RowsAt
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange

@@ -9,7 +9,7 @@ import pyarrow as pa
 from beam_joins.errors import InputError
 from beam_joins.function_failed import failure
 from beam_joins.pipelines.formats.columns import Columns
-from beam_joins.pipelines.formats.files import Block
+from beam_joins.pipelines.formats.file_parts import Block
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.io.sources.follow import Piece, Place, Timed

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import fastavro
 
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.formats.avro import avro_reason
+from beam_joins.pipelines.formats.avro_blocks import avro_reason
 
 _ADDRESS: Final = ("http://", "https://")
 _DEFAULTS: Final = {"timeout": 2.0, "max.retries": 3, "retries.wait.ms": 300, "retries.max.wait.ms": 600}

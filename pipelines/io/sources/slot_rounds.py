@@ -17,7 +17,7 @@ from beam_joins.pipelines.formats.envelopes.readers import SLOT
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
-from beam_joins.pipelines.formats.files import File
+from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.io.sources.postgres_server import (
     LogIdentity,
     connected,

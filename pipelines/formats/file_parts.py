@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from apache_beam.coders import registry
@@ -13,9 +13,8 @@ from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.pipelines.formats.registry import Format
 
-Format: TypeAlias = str
-"""The name of a format: one of :data:`~beam_joins.pipelines.formats.envelopes.readers.READERS`."""
 Line: TypeAlias = bytes
 PLACES: Final = 1 << 40
 """A place is the number of its part times this, and the place in the part."""
@@ -98,35 +97,6 @@ class Part:
 registry.register_coder(Part, ValueCoder)
 
 
-class Source(Protocol):
-    """How the files of a format are read.
-
-    Its functions raise ValueError, one sentence without the path, OSError and EOFError.
-    """
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """What the names of its files end in."""
-
-    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
-        """Where the parts of a file of about so many bytes begin and end."""
-
-    def unit(self, file: File, column: str) -> Unit | None:
-        """What the file says that a column of times counts."""
-
-    def types(self, file: File) -> list[tuple[str, str]]:
-        """The columns that the file itself names, and their types."""
-
-    def first(self, file: File) -> Iterator[dict[str, Any]]:
-        """The records of a file, one by one; what is no record is left out."""
-
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
-        """The records of a part; without ``reading`` all of them are to be read one by one."""
-
-    def where(self, part: Part, place: int) -> str:
-        """Where in its file a record is, for people."""
-
-
 class Growing(NamedTuple):
     """A file from a place in it on.
 
@@ -141,20 +111,10 @@ class Growing(NamedTuple):
 
 
 Block: TypeAlias = Callable[[Reading | None], Iterator[RawRows]]
-"""Gives the records of some bytes as a reading asks for them, as :meth:`Source.rows` does."""
+"""Gives the records of some bytes as a reading asks for them, as a reader's ``rows`` does."""
 Whole: TypeAlias = tuple[int, Block]
 """What of a file is whole: the place behind it, and its records."""
 
 
 class NotWhole(Exception):
     """The file ends within a line, a block or its footer, and more may come."""
-
-
-class Records(Protocol):
-    """How rows of certain columns are written."""
-
-    def encoded(self, columns: list[pa.Array]) -> pa.Array:
-        """The records of rows."""
-
-    def writer(self, file: Any) -> Any:
-        """What writes records to a file, which it closes."""
