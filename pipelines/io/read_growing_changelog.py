@@ -25,14 +25,16 @@ class ReadGrowingChangelog(ReadTable):
     Files are read as by :class:`~beam_joins.io.ReadGrowingFiles`, one after the other in the order of their paths: JSON
     lines, Avro, Parquet and Arrow. A record that cannot be read fails the run.
 
-    * ``path`` and all other options but the last two: as of :class:`~beam_joins.io.ReadChangelog`. Records of one key
-      that neither the sequence nor the event time orders are ``"ambiguous_position"``, counted and all but one dropped.
-    * ``out_of_orderness``: how far behind the largest event time the watermark stays: seconds, a ``timedelta`` or a Beam
+    * ``path``, ``key``, ``timestamp_by``, ``timestamp_unit``, ``sequence_by``, ``apply_as_deletes``, ``apply_as_upserts``,
+      ``apply_as_truncates``, ``ignored``, ``except_columns``, ``schema``, ``emit``: as of
+      :class:`~beam_joins.io.ReadChangelog`.
+    * ``out_of_orderness``: the distance of the watermark behind the largest event time: seconds, a ``timedelta`` or a Beam
       ``Duration``.
-    * ``idle_after``: after so long without a record the watermark follows the clock, ``out_of_orderness`` behind it. By
-      default it waits for the next record.
+    * ``idle_after``: the time without a record after which the watermark follows the clock, ``out_of_orderness`` behind it.
+      By default it waits for the next record.
 
-    Raises ``ValueError`` at construction for a wrong option; InputError in the run, naming the file, for a bad record.
+    Records of one key that neither the sequence nor the event time orders are ``"ambiguous_position"``: counted, and all but
+    one dropped. Raises ``ValueError`` at construction for a wrong option; InputError in the run, naming the file, for a bad record.
 
     >>> ReadGrowingChangelog("orders/*.csv", key="id", timestamp_by="at")  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
