@@ -14,7 +14,7 @@ from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold, Folding
 from beam_joins.groups import Groups, by_row_key
-from beam_joins.keys.columns import factorize
+from beam_joins.keys.key_columns import factorize
 from beam_joins.keys.opaque import VALUES, python_keys
 from beam_joins.sorting import combine_chunks, integers, valid
 

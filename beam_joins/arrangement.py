@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.columns import Bools, Ints, factorize
+from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.sorted_bytes import byte_numbers, bytes_order, search_bytes
 from beam_joins.sorting import combine_chunks, ends, integers, ordered, valid
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER
-from beam_joins.keys.columns import Bools, Ints, factorize
+from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.sorting import combine_chunks, ends, integers, record_order, starts, valid
 from beam_joins.truncates import Place
 from beam_joins.unchanged import UNCHANGED

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from beam_joins.change import Change
 from beam_joins.functions import require_columns
-from beam_joins.keys.columns import factorize
+from beam_joins.keys.key_columns import factorize
 from beam_joins.keys.opaque import each_in_python, python_keys
 from beam_joins.sorting import integers
 

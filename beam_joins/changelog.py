@@ -10,8 +10,8 @@ from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.arrivals import ARRIVES, of_open_transaction, settled
 from beam_joins.batch import ChangeBatch
 from beam_joins.content import Emit
-from beam_joins.keys.columns import Bools, Ints, factorize
 from beam_joins.keys.encoded import encoded_keys, prefixes
+from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.sorting import combine_chunks, ends, gather, integers, record_order, same, starts, valid
 from beam_joins.truncates import before_truncate, last_truncate, not_emptied, places_of, with_deletes
 from beam_joins.unchanged import UNCHANGED, Complete, completed

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.key_columns import Bools, Ints
 
 Floats = npt.NDArray[np.float64]
 

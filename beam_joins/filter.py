@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import K, V
-from beam_joins.keys.columns import Bools
+from beam_joins.keys.key_columns import Bools
 from beam_joins.sorting import integers, valid
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from beam_joins.copying import copied
 from beam_joins.exact_casts import as_plain
 from beam_joins.fields import getter
-from beam_joins.keys.columns import comparable
+from beam_joins.keys.key_columns import comparable
 from beam_joins.keys.opaque import is_opaque, opaque_keys, python_values
 from beam_joins.sorting import gather, valid
 

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
-from beam_joins.keys.columns import Ints, factorize
 from beam_joins.keys.encoded import encoded_keys, prefixes
+from beam_joins.keys.key_columns import Ints, factorize
 from beam_joins.keys.nested import is_windowed, parts_of
 from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks, ends, integers, ordered, starts, valid

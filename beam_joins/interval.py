@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.how import WindowedHow, keeps_unmatched
-from beam_joins.keys.columns import Ints, factorize, joined_keys
+from beam_joins.keys.key_columns import Ints, factorize, joined_keys
 from beam_joins.sorting import combine_chunks, integers, ordered, search, valid
 from beam_joins.stream_time import ALWAYS, EARLIEST, shifted, stream_times, times_of_keys
 

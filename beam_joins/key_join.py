@@ -19,8 +19,8 @@ from beam_joins.arrangement import ROW, Arrangement, with_alive
 from beam_joins.batch import ChangeBatch
 from beam_joins.how import How
 from beam_joins.joiner import Join
-from beam_joins.keys.columns import Bools, Ints, factorize, joined_keys
 from beam_joins.keys.encoded import encoded_keys, prefixes
+from beam_joins.keys.key_columns import Bools, Ints, factorize, joined_keys
 from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, ordered, starts, valid
 from beam_joins.versions import Versions

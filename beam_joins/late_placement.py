@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.columns import Ints
+from beam_joins.keys.key_columns import Ints
 from beam_joins.sorting import combine_chunks, search
 from beam_joins.stream_time import ALWAYS
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER, Arrangement
-from beam_joins.keys.columns import Ints
 from beam_joins.keys.encoded import encoded_keys, prefixes
+from beam_joins.keys.key_columns import Ints
 from beam_joins.sorting import combine_chunks
 from beam_joins.versions import as_of
 

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from beam_joins.arrivals import Life
 from beam_joins.fields import Marking, deletes_of
-from beam_joins.keys.columns import Bools
+from beam_joins.keys.key_columns import Bools
 from beam_joins.operations import word
 from beam_joins.positions import Values
 

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from beam_joins.arrangement import ROW, Arrangement, with_alive
 from beam_joins.batch import ChangeBatch
 from beam_joins.joiner import Join
-from beam_joins.keys.columns import Ints, factorize, joined_keys
 from beam_joins.keys.encoded import combined_bytes, encoded_keys, prefixes
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import Ints, factorize, joined_keys
 from beam_joins.keys.nested import combined_keys
 from beam_joins.overlap_events import Events, Shape, left_events, one_after_the_other, unmatched_rights
 from beam_joins.pairs import Pairs

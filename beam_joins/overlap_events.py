@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.how import How, keeps_unmatched
-from beam_joins.keys.columns import Bools, Ints, factorize
+from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.sorting import combine_chunks, integers, ordered, starts, valid
 from beam_joins.versions import FOREVER, Versions, require_one_change
 

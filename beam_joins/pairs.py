@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from beam_joins.copying import copied
 from beam_joins.functions import with_key
-from beam_joins.keys.columns import Ints
+from beam_joins.keys.key_columns import Ints
 from beam_joins.keys.opaque import each_in_python, python_values
 from beam_joins.sorting import gather
 from beam_joins.user_functions import Functions

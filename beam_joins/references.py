@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
-from beam_joins.keys.columns import Bools, Ints, factorize
+from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.keys.opaque import opaque_keys
 from beam_joins.overlap_events import Shape
 from beam_joins.sorting import combine_chunks, gather, integers, ordered, starts, valid

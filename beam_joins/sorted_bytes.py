@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.columns import Ints
+from beam_joins.keys.key_columns import Ints
 
 _WORD = 8
 _SIGN = np.uint64(1 << 63)

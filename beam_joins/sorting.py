@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.columns import Bools, Ints
 from beam_joins.keys.encoded import encoded_values
+from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.sorted_bytes import bytes_order, sorted_by
 

@@ -6,7 +6,7 @@ A record too far before it is late.
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.keys.columns import Ints
+from beam_joins.keys.key_columns import Ints
 from beam_joins.sorting import ordered, running_max, starts, valid
 
 EARLIEST = np.iinfo(np.int64).min

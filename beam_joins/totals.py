@@ -16,7 +16,7 @@ from beam_joins.arrangement import Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.exact_sums import Exact, running_sums
 from beam_joins.groups import Groups, by_row_key
-from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import is_opaque, opaque_values, python_values
 from beam_joins.sorting import combine_chunks, ends, ffill_index, running_max
 from beam_joins.stream_time import EARLIEST

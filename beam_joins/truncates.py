@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER
-from beam_joins.keys.columns import Bools, factorize
+from beam_joins.keys.key_columns import Bools, factorize
 from beam_joins.sorting import combine_chunks, ends, integers, record_order, valid
 
 _NEEDED = ("key", "value", "position", "within", "timestamp", "tie", ORDER)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.errors import InputError
-from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import is_opaque, opaque_values, python_values
 from beam_joins.sorting import combine_chunks, ffill_index, starts, valid
 

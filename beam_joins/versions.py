@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.change import two_changes
-from beam_joins.keys.columns import Bools, Ints, factorize
+from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.keys.opaque import python_keys
 from beam_joins.sorting import combine_chunks, integers, ordered, search, starts, valid
 

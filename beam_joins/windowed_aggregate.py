@@ -15,7 +15,7 @@ from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold, Folding
 from beam_joins.groups import Groups
-from beam_joins.keys.columns import Ints, factorize, joined_keys
+from beam_joins.keys.key_columns import Ints, factorize, joined_keys
 from beam_joins.keys.nested import parts_of, windowed_keys
 from beam_joins.keys.opaque import VALUES, python_keys
 from beam_joins.sorting import combine_chunks, integers, record_order

@@ -24,7 +24,7 @@ from beam_joins.coders.own_types import own_coder
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.coders.values import ValueCoder
 from beam_joins.keys.canonical import decode, encode
-from beam_joins.keys.columns import kind_of_column, kinds_of_encoded
+from beam_joins.keys.key_columns import kind_of_column, kinds_of_encoded
 from beam_joins.keys.kinds import kind as kind_of
 from beam_joins.keys.numbers import NotCanonical
 from beam_joins.keys.opaque import opaque_encoded

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -243,6 +244,20 @@ def test_every_reader_and_writer_is_available_at_the_door_of_io():
     assert set(beam_joins.io.__all__) == set(dir(beam_joins.io))
     files = {path.stem for path in (ROOT / "pipelines" / "io").glob("*.py") if path.stem.startswith(("read_", "write_"))}
     assert {re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in beam_joins.io.__all__} == files
+
+
+def test_modules_and_public_classes_have_names_that_occur_once():
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if not path.stem.startswith("__")]
+    modules = Counter(path.stem for path in paths)
+    # one thing on two floors: its meaning and its coder or transform, a public door and what is behind it, Arrow's coders and files
+    assert {name for name, count in modules.items() if count > 1} == {
+        *("change", "combined_key", "windowed", "windowed_aggregate"),
+        *("direct", "flink", "spark"),
+        "arrow",
+    }
+    trees = (ast.parse(path.read_text()) for path in paths)
+    classes = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    assert [name for name, count in classes.items() if count > 1 and not name.startswith("_")] == []
 
 
 def test_files_are_small_enough_to_have_one_reason_to_change():

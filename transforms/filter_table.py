@@ -14,7 +14,7 @@ from beam_joins.change import Change
 from beam_joins.filter import filter_upsert, with_values
 from beam_joins.function_failed import FunctionFailed, called_with_no_rows
 from beam_joins.functions import by_row, vectorized
-from beam_joins.keys.columns import Bools
+from beam_joins.keys.key_columns import Bools
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.each_value import each_value
 from beam_joins.transforms.engine.incoming_tables import batch_of, in_batches

@@ -9,9 +9,9 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.arrangement import ORDER, Arrangement
 from beam_joins.batch import ChangeBatch
-from beam_joins.keys.columns import kinds
 from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import python_values
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped

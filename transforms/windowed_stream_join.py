@@ -13,7 +13,7 @@ from beam_joins.fields import Fields
 from beam_joins.how import WindowedHow, keeps_unmatched
 from beam_joins.interval import Spans
 from beam_joins.joiner import Joiner, joiner_in_columns
-from beam_joins.keys.columns import joined_keys
+from beam_joins.keys.key_columns import joined_keys
 from beam_joins.spans import Span, span_micros
 from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.block_writer import DROPPED, MAIN

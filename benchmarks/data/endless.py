@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.pipelines.io.sources.follow import Piece, Timed
+from beam_joins.pipelines.io.sources.source_reads import ReadPiece, Timed
 from benchmarks.works import BASE_MICROSECONDS
 
 _MILLION: Final = 1_000_000
@@ -54,7 +54,7 @@ class Endless:
         """All rows of a table."""
         return (0, self.changes) if element == "orders" else (0, self.customers + self.changes // RARE)
 
-    def pieces(self, element: str, place: int, end: int | None) -> Iterator[Piece]:
+    def pieces(self, element: str, place: int, end: int | None) -> Iterator[ReadPiece]:
         """What there is, up to the time of the clock if it is live; behind all rows their tick ends too."""
         whole = self.range(element)[1]
         until = whole if self.live is None else min(whole, self._there(element))
@@ -63,9 +63,9 @@ class Endless:
             times = self._times(element, index)
             batch = self._orders(index, times) if element == "orders" else self._customers(index, times)
             place = int(index[-1]) + 1
-            yield Piece(place, [Timed(batch, int(times[0]))], int(times[-1]), len(index))
+            yield ReadPiece(place, [Timed(batch, int(times[0]))], int(times[-1]), len(index))
         if place == whole:
-            yield Piece(place + 1, [], self.last + _CLOSING, 0)
+            yield ReadPiece(place + 1, [], self.last + _CLOSING, 0)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_joins.pipelines.io.sources.follow import Piece, Timed
+from beam_joins.pipelines.io.sources.source_reads import ReadPiece, Timed
 from beam_joins.pipelines.results.publication import appear_whole
 
 SCHEMA: Final = pa.schema(
@@ -65,7 +65,7 @@ class Arrivals:
         """All row groups."""
         return 0, self._opened().num_row_groups
 
-    def pieces(self, element: str, place: int, end: int | None) -> Iterator[Piece]:
+    def pieces(self, element: str, place: int, end: int | None) -> Iterator[ReadPiece]:
         """A row group each."""
         file = self._opened()
         groups = file.num_row_groups
@@ -73,7 +73,7 @@ class Arrivals:
             batch = file.read_row_group(group).combine_chunks().to_batches()[0]
             times = batch["at"].to_numpy()
             largest = int(times.max()) + (_DAY if group == groups - 1 else 0)
-            yield Piece(group + 1, [Timed(batch, int(times.min()))], largest, len(batch))
+            yield ReadPiece(group + 1, [Timed(batch, int(times.min()))], largest, len(batch))
 
     def close(self) -> None:
         """Close the file."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 from beam_joins.keys.canonical import encode
 from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import MadeRows
-from beam_joins.pipelines.formats.columns import KEY
+from beam_joins.pipelines.formats.changelog_columns import KEY
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.exact_rows import ExactRows, row_text
 from beam_joins.pipelines.formats.file_parts import Part

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import Layout

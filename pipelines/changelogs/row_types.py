@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 import pyarrow as pa
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.changelog_files import Changelog
 from beam_joins.pipelines.formats.columnar import marked
 from beam_joins.pipelines.formats.csv import type_named
 from beam_joins.pipelines.formats.envelopes.look import together

@@ -24,7 +24,7 @@ class AtLeast(NamedTuple):
     ``option`` names the column. A float is compared with the float next to ``least``, other numbers with
     ``least`` itself: 0.1 is not below 0.1 in any form.
 
-    >>> from beam_joins.pipelines.formats.columns import Columns
+    >>> from beam_joins.pipelines.formats.changelog_columns import Columns
     >>> reading = Reading(columns=Columns(key=("id",), timestamp="at"), numbers=("amount",))
     >>> rows = pa.record_batch({"json lines": [b'{"amount":0.3}', b'{"amount":0.2}', b'{"amount":null}']})
     >>> AtLeast("amount", Decimal("0.3"), "--amount").passes(reading, rows).tolist()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from beam_joins.how import How
 from beam_joins.pipelines.commands.select import Item
-from beam_joins.pipelines.formats.columns import flag_of
+from beam_joins.pipelines.formats.changelog_columns import flag_of
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.at_least import AtLeast

@@ -7,7 +7,7 @@ from typing import Final
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from beam_joins.pipelines.base.progress import counted
-from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.changelog_files import Changelog
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.commands.command_spec import TO, Names
 from beam_joins.pipelines.commands.job import Job

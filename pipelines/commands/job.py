@@ -15,7 +15,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins.errors import InputError
 from beam_joins.how import How
 from beam_joins.pipelines.base.progress import Progress
-from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.changelog_files import Changelog
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.row_types import row_types

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized
 from beam_joins.how import How
-from beam_joins.keys.columns import Bools
+from beam_joins.keys.key_columns import Bools
 from beam_joins.pipelines.commands.select import Share
-from beam_joins.pipelines.formats.columns import REFERENCE
+from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.formats.reading import Form, Reading
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
 from beam_joins.pipelines.formats.types.exact_json import object_text
@@ -68,7 +68,7 @@ def joiner_of(
 
     ``kept`` are columns of the left rows that the result keeps.
 
-    >>> from beam_joins.pipelines.formats.columns import Columns
+    >>> from beam_joins.pipelines.formats.changelog_columns import Columns
     >>> join = joiner_of({0: Share(), 1: Share(nested="customer")}, [Reading(columns=Columns(key=("id",), timestamp="at"))] * 2)
     >>> order, customer = pa.record_batch({"json lines": [b'{"id":1}']}), pa.record_batch({"json lines": [b'{"name":"Ann"}']})
     >>> join(order, customer)["json lines"][0].as_py()

@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import LatestTable
 from beam_joins.how import How
-from beam_joins.pipelines.changelogs.changelog import Changelog
+from beam_joins.pipelines.changelogs.changelog_files import Changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords
 from beam_joins.pipelines.commands.at_least import AtLeast

@@ -13,7 +13,7 @@ from beam_joins.operations import DELETES
 from beam_joins.pipelines.base.declared_options import DeclaredOption, declared_options
 from beam_joins.pipelines.commands.command_spec import Side
 from beam_joins.pipelines.commands.program import Repeated
-from beam_joins.pipelines.formats.columns import Columns, Envelopes, enveloped
+from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.layout import TYPES, Layout, is_type
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}

@@ -9,13 +9,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.changelogs.changelog import Changelog, DatabaseTable, changelog_of_table, look_into
+from beam_joins.pipelines.changelogs.changelog_files import Changelog, DatabaseTable, changelog_of_table, look_into
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.job import Job, Kinds
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
-from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.envelopes.slot_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import UNKNOWN, Layout

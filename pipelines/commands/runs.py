@@ -16,7 +16,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute, is_local, real
 from beam_joins.pipelines.base.progress import Progress, counted
-from beam_joins.pipelines.changelogs.changelog import DatabaseTable, find_files
+from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable, find_files
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.job import Job

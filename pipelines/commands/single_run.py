@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import real
-from beam_joins.pipelines.changelogs.changelog import Changelog, changelog_of_table, find_changelog, look_into
+from beam_joins.pipelines.changelogs.changelog_files import Changelog, changelog_of_table, find_changelog, look_into
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side

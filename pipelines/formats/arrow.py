@@ -12,6 +12,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.paths import is_local
+from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.formats.columnar import (
     RECORDS,
     RowsWriter,
@@ -24,7 +25,6 @@ from beam_joins.pipelines.formats.columnar import (
     rows_of_table,
     unit_of,
 )
-from beam_joins.pipelines.formats.columns import Unit
 from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.reading import Reading

@@ -21,8 +21,8 @@ from beam_joins.arrow_types import is_uuid, uuid_texts, without_uuids
 from beam_joins.errors import InputError
 from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.pipelines.formats.avro_blocks import avro_reason, lacks_codec, records_of_blocks
+from beam_joins.pipelines.formats.changelog_columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.columnar import no_instants
-from beam_joins.pipelines.formats.columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import parts_by_bytes

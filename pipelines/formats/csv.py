@@ -19,8 +19,8 @@ import pyarrow.csv
 
 from beam_joins.arrow_types import is_bytes
 from beam_joins.errors import OutputError
-from beam_joins.keys.columns import Bools
-from beam_joins.pipelines.formats.columns import WHOLE, Columns
+from beam_joins.keys.key_columns import Bools
+from beam_joins.pipelines.formats.changelog_columns import WHOLE, Columns
 from beam_joins.pipelines.formats.csv_text import (
     LOOKED_AT,
     fields_or_fault,

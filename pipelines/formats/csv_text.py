@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import DELIMITERS
 from beam_joins.pipelines.formats.lines import lines_of, open_lines

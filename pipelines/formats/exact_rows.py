@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_joins.keys.opaque import opaque_keys, opaque_values
-from beam_joins.pipelines.formats.columns import DELETED, KEY, PLACE, REFERENCE, TIME, plain_key
+from beam_joins.pipelines.formats.changelog_columns import DELETED, KEY, PLACE, REFERENCE, TIME, plain_key
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import record_batch, structs_one_by_one
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
@@ -16,7 +16,7 @@ from beam_joins.pipelines.formats.types.exact_json import dumps_line
 class ExactRows:
     """Collects records without a fault, and makes columns of them.
 
-    >>> from beam_joins.pipelines.formats.columns import Columns
+    >>> from beam_joins.pipelines.formats.changelog_columns import Columns
     >>> rows = ExactRows(Reading(columns=Columns(key=("id",), timestamp="at", delete="op"), key=("whole numbers",)))
     >>> rows.add({"id": 7, "at": 5, "op": "d", "name": "Ann"}, place=0, text=b'{"id":7,"at":5,"name":"Ann"}')
     >>> rows.batch().to_pylist()
@@ -39,7 +39,7 @@ class ExactRows:
         ``of_lines``; ``key`` and ``value`` are those of a table of dicts.
 
         One that empties the table has no key, and null as
-        :data:`~beam_joins.pipelines.formats.columns.DELETED`.
+        :data:`~beam_joins.pipelines.formats.changelog_columns.DELETED`.
         """
         reading, columns, lists = self._reading, self._reading.columns, self._lists
         empties = columns.is_truncate(row)

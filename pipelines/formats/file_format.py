@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol
 
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.columns import Columns, Unit
+from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.file_parts import File, Growing, Part, Whole
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading

@@ -9,7 +9,7 @@ from apache_beam.coders import registry
 from pyarrow.fs import PyFileSystem
 
 from beam_joins.coders.values import ValueCoder
-from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows

@@ -23,7 +23,7 @@ import pyarrow.json
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines

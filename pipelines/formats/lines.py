@@ -13,7 +13,7 @@ import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.registry import PACKED
 

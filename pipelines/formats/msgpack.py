@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from beam_joins.arrow_types import is_list, is_uuid, uuid_texts
 from beam_joins.iso_times import EPOCH
-from beam_joins.pipelines.formats.columns import NANOSECONDS, Columns, Unit, micros_of, shown, whole_number
+from beam_joins.pipelines.formats.changelog_columns import NANOSECONDS, Columns, Unit, micros_of, shown, whole_number
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.layout import Layout

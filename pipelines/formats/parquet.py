@@ -15,6 +15,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.paths import is_local
+from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.columnar import (
     RECORDS,
     RowsWriter,
@@ -28,7 +29,6 @@ from beam_joins.pipelines.formats.columnar import (
     rows_of_table,
     unit_of,
 )
-from beam_joins.pipelines.formats.columns import Columns, Unit
 from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Storage, Whole
 from beam_joins.pipelines.formats.layout import Layout

@@ -8,7 +8,7 @@ from typing import Final, Literal, Self, TypeAlias, TypeVar
 import pyarrow as pa
 
 from beam_joins.keys.opaque import KEYS, VALUES
-from beam_joins.pipelines.formats.columns import (
+from beam_joins.pipelines.formats.changelog_columns import (
     DELETED,
     KEY,
     LEFT_OUT,

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.columns import Bools
+from beam_joins.keys.key_columns import Bools
 from beam_joins.operations import deletes_by, word
-from beam_joins.pipelines.formats.columns import DELETED, EXACT_IN_DOUBLES, KEY, NANOSECONDS, PLACE, REFERENCE, TIME, Unit
+from beam_joins.pipelines.formats.changelog_columns import DELETED, EXACT_IN_DOUBLES, KEY, NANOSECONDS, PLACE, REFERENCE, TIME, Unit
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import without_units

@@ -7,10 +7,10 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from beam_joins.content import Emit
-from beam_joins.pipelines.changelogs.changelog import Changelog, find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import Changelog, find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
-from beam_joins.pipelines.formats.columns import Columns, Unit
+from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.csv import layout_by
 from beam_joins.pipelines.formats.registry import file_format
 from beam_joins.pipelines.io.sources.changelog_rows import (

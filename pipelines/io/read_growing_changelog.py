@@ -6,11 +6,11 @@ from typing import Literal
 import pyarrow as pa
 
 from beam_joins.content import Emit
-from beam_joins.pipelines.formats.columns import Unit
+from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFollowed, reading_of, require_columns, schema_or_said
 from beam_joins.pipelines.io.sources.event_time import EventTime
-from beam_joins.pipelines.io.sources.files import GrowingFiles, growing_schema
 from beam_joins.pipelines.io.sources.followed_changes import FollowedChanges
+from beam_joins.pipelines.io.sources.growing_files import GrowingFiles, growing_schema
 from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns
 from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.spans import Span

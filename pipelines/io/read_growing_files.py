@@ -7,8 +7,8 @@ import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.pipelines.io.sources.event_time import EventTime
-from beam_joins.pipelines.io.sources.files import GrowingFiles, growing_schema
-from beam_joins.pipelines.io.sources.rows import Rows, TimestampBy
+from beam_joins.pipelines.io.sources.growing_files import GrowingFiles, growing_schema
+from beam_joins.pipelines.io.sources.source_rows import SourceRows, TimestampBy
 from beam_joins.spans import Span
 from beam_joins.transforms.connect import as_arrow, flag
 
@@ -63,7 +63,7 @@ class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
         follow: bool = True,
     ) -> None:
         super().__init__()
-        rows = Rows.of(timestamp_by, growing_schema(path) if schema is None else schema)
+        rows = SourceRows.of(timestamp_by, growing_schema(path) if schema is None else schema)
         made: Any = dict[str, Any] if rows.schema is None else pa.RecordBatch
         event_time = EventTime.of(out_of_orderness, idle_after)
         self._schema = rows.schema

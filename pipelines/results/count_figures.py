@@ -9,8 +9,8 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch, MapTable, vectorized
-from beam_joins.keys.columns import Ints
-from beam_joins.pipelines.formats.columns import REFERENCE, TIME
+from beam_joins.keys.key_columns import Ints
+from beam_joins.pipelines.formats.changelog_columns import REFERENCE, TIME
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.results.count_references import CountReferences
 from beam_joins.pipelines.results.counts import at_bundle_end

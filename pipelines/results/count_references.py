@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from beam_joins import ChangeBatch
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import python_keys
-from beam_joins.pipelines.formats.columns import REFERENCE
+from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.formats.types.json_text import texts_of
 from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.pipelines.results.figure import (

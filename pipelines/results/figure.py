@@ -5,7 +5,7 @@ of records that were not applied. Data alone, without Beam.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from beam_joins.pipelines.formats.columns import REFERENCE
+from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 
 TIMES: Final = "times"
 REFERENCES: Final = "references"

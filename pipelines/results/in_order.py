@@ -16,8 +16,8 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins import ChangeBatch
-from beam_joins.keys.columns import Ints
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import Ints
 from beam_joins.pipelines.base.paths import is_local, remove
 from beam_joins.sorting import combine_chunks, integers
 

@@ -29,7 +29,7 @@ NOT_IN_YAML: Final = {
 """The options, of all classes or of one, that YAML does not have, and why."""
 
 
-class Form(NamedTuple):
+class YamlForm(NamedTuple):
     """How YAML writes an option: the type for Beam's documentation, what the help adds to the docstring, and the
     conversion of a value, which gets the name of the option.
     """
@@ -39,12 +39,12 @@ class Form(NamedTuple):
     convert: Callable[[str, Any], Any] | None = None
 
 
-class Option(NamedTuple):
+class YamlOption(NamedTuple):
     """An option of a transform in YAML."""
 
     name: str
     help: str
-    form: Form
+    form: YamlForm
     default: Any = None
 
     @property
@@ -57,7 +57,7 @@ class Option(NamedTuple):
         return written if written is None or self.form.convert is None else self.form.convert(self.name, written)
 
 
-def options_of(transform: type[beam.PTransform[Any, Any]]) -> dict[str, Option]:
+def options_of(transform: type[beam.PTransform[Any, Any]]) -> dict[str, YamlOption]:
     """The options of a public transform in YAML. Raises ``TypeError`` for an option of a type that YAML has no form for.
 
     >>> from beam_joins import SumTable
@@ -70,7 +70,7 @@ def options_of(transform: type[beam.PTransform[Any, Any]]) -> dict[str, Option]:
     for name, parameter in inspect.signature(transform).parameters.items():
         if not {name, f"{transform.__name__}.{name}"} & {*NOT_IN_YAML}:
             form = _form(transform, parameter)
-            options[name] = Option(name, " ".join(filter(None, (_text(transform, name), form.note))), form, parameter.default)
+            options[name] = YamlOption(name, " ".join(filter(None, (_text(transform, name), form.note))), form, parameter.default)
     return options
 
 
@@ -91,7 +91,7 @@ def _plain(text: str) -> str:
     return " ".join(re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text).replace("``", "`").split())
 
 
-def _form(transform: type[beam.PTransform[Any, Any]], parameter: inspect.Parameter) -> Form:
+def _form(transform: type[beam.PTransform[Any, Any]], parameter: inspect.Parameter) -> YamlForm:
     if parameter.name in _EXPRESSIONS:
         return _EXPRESSIONS[parameter.name]
     kind = parameter.annotation
@@ -123,28 +123,28 @@ def _type(column: str, kind: Any) -> pa.DataType:
         raise ValueError(f"{column}: {kind} is no type of Arrow: write int64, double, string, timestamp[us] and so on") from None
 
 
-_FORMS: Final[Sequence[tuple[Callable[[Sequence[Any]], bool], Form]]] = (
+_FORMS: Final[Sequence[tuple[Callable[[Sequence[Any]], bool], YamlForm]]] = (
     (
         lambda types: pa.Schema in types,
-        Form(
+        YamlForm(
             Mapping[str, str],
             "In YAML a map of columns to types of Arrow, such as `int64`, `double`, `string`, `timestamp[us]`.",
             _schema,
         ),
     ),
-    (lambda types: timedelta in types, Form(float, "In YAML seconds.")),
-    (lambda types: str in types and Sequence[str] in types, Form(Sequence[str], convert=_one_or_several)),
-    (lambda types: any(get_origin(each) in (Mapping, dict) for each in types), Form(Mapping[str, Any])),
-    (lambda types: bool in types, Form(bool)),
-    (lambda types: int in types, Form(int)),
-    (lambda types: str in types or any(get_origin(each) is Literal for each in types), Form(str)),
-    (lambda types: Sequence[str] in types, Form(Sequence[str])),
+    (lambda types: timedelta in types, YamlForm(float, "In YAML seconds.")),
+    (lambda types: str in types and Sequence[str] in types, YamlForm(Sequence[str], convert=_one_or_several)),
+    (lambda types: any(get_origin(each) in (Mapping, dict) for each in types), YamlForm(Mapping[str, Any])),
+    (lambda types: bool in types, YamlForm(bool)),
+    (lambda types: int in types, YamlForm(int)),
+    (lambda types: str in types or any(get_origin(each) is Literal for each in types), YamlForm(str)),
+    (lambda types: Sequence[str] in types, YamlForm(Sequence[str])),
 )
 """The forms by the types of an option: the first that fits counts."""
 
 _EXPRESSIONS: Final = {
-    "predicate": Form(str, "In YAML a Python expression of the columns of the value, such as `amount > 5`.", Expression),
-    "fn": Form(
+    "predicate": YamlForm(str, "In YAML a Python expression of the columns of the value, such as `amount > 5`.", Expression),
+    "fn": YamlForm(
         Mapping[str, str], "In YAML a map of columns to Python expressions of columns, such as `total: price * count`.", Expressions
     ),
 }

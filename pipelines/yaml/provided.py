@@ -15,9 +15,9 @@ from apache_beam.pvalue import PBegin, PCollection
 
 import beam_joins
 from beam_joins import io
-from beam_joins.pipelines.yaml import rows
+from beam_joins.pipelines.yaml import beam_rows
 from beam_joins.pipelines.yaml.expression import Expression, Expressions
-from beam_joins.pipelines.yaml.options import Form, Option, options_of, summary
+from beam_joins.pipelines.yaml.options import YamlForm, YamlOption, options_of, summary
 from beam_joins.transforms.connect import arrow_schema, is_batches, table_type
 
 _OF_STREAM: Final = ("StreamTableJoin", "StreamForeignKeyJoin")
@@ -25,18 +25,20 @@ _OF_STREAM: Final = ("StreamTableJoin", "StreamForeignKeyJoin")
 _TAKE_ROWS: Final = ("TableFromChangelog", "WindowedStreamJoin", "WriteParquet")
 """The transforms that take no tables."""
 _AS_ROWS: Final = {
-    "LatestTable": rows.latest_rows,
-    "TableToChanges": rows.change_rows,
-    "TableToStream": rows.stream_rows,
+    "LatestTable": beam_rows.latest_rows,
+    "TableToChanges": beam_rows.change_rows,
+    "TableToStream": beam_rows.stream_rows,
 }
 """The transforms by which tables leave, and what makes rows of Beam there."""
 
-_KEY: Final = Option("key", "the names of the columns of the key, by default as those that it was made of.", Form(Sequence[str]))
-_ERROR_HANDLING: Final = Option(
+_KEY: Final = YamlOption(
+    "key", "the names of the columns of the key, by default as those that it was made of.", YamlForm(Sequence[str])
+)
+_ERROR_HANDLING: Final = YamlOption(
     "error_handling",
     "with `output`, the name of a further output: the records that are not in the result, bad ones too, as rows of"
     " `reason`, `record` (JSON) and `timestamp` (microseconds).",
-    Form(Mapping[str, str]),
+    YamlForm(Mapping[str, str]),
 )
 
 
@@ -72,7 +74,7 @@ def provided(transform: type[beam.PTransform[Any, Any]]) -> Callable[..., beam.P
     return make
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def _parameter(option: YamlOption) -> inspect.Parameter:
     kind = option.form.type if option.is_required else Optional[option.form.type]  # noqa: UP045 (Beam reads this)
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=kind)
 
@@ -80,7 +82,9 @@ def _parameter(option: Option) -> inspect.Parameter:
 class _Provided(beam.PTransform[Any, Any]):
     """A public transform that takes and gives rows of Beam where it takes and gives others than tables."""
 
-    def __init__(self, transform: type[beam.PTransform[Any, Any]], options: Mapping[str, Option], config: Mapping[str, Any]) -> None:
+    def __init__(
+        self, transform: type[beam.PTransform[Any, Any]], options: Mapping[str, YamlOption], config: Mapping[str, Any]
+    ) -> None:
         """Raises ``ValueError`` for a wrong option."""
         super().__init__()
         self._name = transform.__name__
@@ -105,7 +109,7 @@ class _Provided(beam.PTransform[Any, Any]):
         if self._errors is None:
             return outputs if isinstance(outputs, dict) else self._output(outputs)
         others = [outputs[n] for n, name in enumerate(outputs._fields) if name in ("dropped", "late", "bad_records")]
-        return {"good": self._output(outputs[0]), self._errors: rows.dropped_rows(others)}
+        return {"good": self._output(outputs[0]), self._errors: beam_rows.dropped_rows(others)}
 
     def _inputs(self, pcolls: Any) -> Any:
         if isinstance(pcolls, PBegin):
@@ -131,7 +135,7 @@ class _Provided(beam.PTransform[Any, Any]):
                 f"{self._name} takes a table{f' as {side}' if side else ''}, not rows: make a table of them with TableFromChangelog"
             )
         if takes_rows:
-            return rows.as_columns(pcoll, side)
+            return beam_rows.as_columns(pcoll, side)
         value = table_type(pcoll).value
         for function in self._options.values():
             if isinstance(function, Expression | Expressions) and isinstance(value, pa.DataType):
@@ -141,4 +145,4 @@ class _Provided(beam.PTransform[Any, Any]):
     def _output(self, pcoll: Any) -> Any:
         """The results of a join of streams as rows; tables, and what writers give, are as they are."""
         schema = arrow_schema(pcoll) if isinstance(pcoll, PCollection) else None
-        return pcoll if schema is None else rows.result_rows(pcoll, schema, self._options.get("key"))
+        return pcoll if schema is None else beam_rows.result_rows(pcoll, schema, self._options.get("key"))

@@ -14,7 +14,7 @@ from beam_joins.content import Emit
 from beam_joins.how import How
 from beam_joins.joiner import Join, joiner_in_columns, values_joined
 from beam_joins.key_join import key_join
-from beam_joins.keys.columns import comparable
+from beam_joins.keys.key_columns import comparable
 from beam_joins.overlap import PART_ROWS, Joined, OverlapState, overlap, step
 from beam_joins.overlap_events import Shape
 from beam_joins.pairs import Pairs

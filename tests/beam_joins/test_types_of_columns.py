@@ -21,9 +21,9 @@ from beam_joins.exact_casts import as_plain
 from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.key_join import key_join
 from beam_joins.keys import canonical
-from beam_joins.keys.columns import comparable, factorize, joined_keys, kinds
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import comparable, factorize, joined_keys, kinds
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
 from beam_joins.overlap import overlap
 from beam_joins.overlap_events import Shape

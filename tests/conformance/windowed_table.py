@@ -11,7 +11,7 @@ from beam_joins import Change, Windowed
 from beam_joins.batch import ChangeBatch
 from beam_joins.fold import Fold
 from beam_joins.joiner import joiner_in_columns
-from beam_joins.keys.columns import Ints
+from beam_joins.keys.key_columns import Ints
 from beam_joins.user_functions import Functions
 from beam_joins.windowed_aggregate import WindowedAggregateState, step
 from tests.conformance import table_rules

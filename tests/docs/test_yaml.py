@@ -288,7 +288,7 @@ def test_rows_come_out_as_they_went_in_with_their_types() -> None:
 def test_whole_numbers_and_fractions_in_one_field_are_fractions_and_other_kinds_are_refused_with_its_name() -> None:
     import apache_beam as beam
 
-    from beam_joins.pipelines.yaml.rows import _record_batch, columns_of
+    from beam_joins.pipelines.yaml.beam_rows import _record_batch, columns_of
 
     def of(*values: object) -> pa.Schema:
         return columns_of(beam.Pipeline() | beam.Create([beam.Row(id=1, n=value) for value in values]))

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import feather
 
-from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader, made_of
 from beam_joins.pipelines.changelogs.read_records import MadeRows, OnBadRecord, ReadParts, RecordReader
 from beam_joins.pipelines.commands.sample.sample_files import ORDER_SCHEMA
-from beam_joins.pipelines.formats.columns import PLACE, Columns, Envelopes, enveloped
+from beam_joins.pipelines.formats.changelog_columns import PLACE, Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.formats.reading import Reading

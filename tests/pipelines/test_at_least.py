@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.pipelines.commands.at_least import AtLeast
-from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.reading import Form, Reading
 
 COLUMNS = Columns(key=("id",), timestamp="at")

@@ -14,7 +14,7 @@ import pytest
 
 from beam_joins import Change, TableToChanges
 from beam_joins.io import ReadChangeEvents, ReadChangelog
-from beam_joins.pipelines.formats.columns import micros_of
+from beam_joins.pipelines.formats.changelog_columns import micros_of
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
 from tests.hostile.changelogs import WRITTEN
 from tests.pipelines.orders_run import Run

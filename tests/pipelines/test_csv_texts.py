@@ -14,9 +14,9 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import TableToChanges
 from beam_joins.io import ReadChangelog
-from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
-from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.reading import Reading
 from tests.pipelines.join_run import refused
@@ -99,7 +99,7 @@ def test_quoted_newlines_are_read_wherever_blocks_end(tmp_path: Path, monkeypatc
         many, one, faults = both_ways(path)
         assert (sorted(many, key=lambda row: row["id"]), faults) == (expected, [])
         assert one == expected
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog.PART_BYTES", 1_000)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog_files.PART_BYTES", 1_000)
     assert len(find_changelog("rows", str(path), COLUMNS).parts()) == 1
     assert both_ways(path)[1] == expected
 

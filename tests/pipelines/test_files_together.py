@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import LatestTable
 from beam_joins.io import ReadChangelog
-from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.types.typed_texts import typed
 from tests.pipelines.orders_run import Run, read_lines
 

@@ -13,10 +13,10 @@ import pytest
 import zstandard
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.formats.avro import read_records
 from beam_joins.pipelines.formats.avro_blocks import avro_reason
-from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.csv import CsvReader
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLinesReader

@@ -13,9 +13,9 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.operations import DELETES, UPSERTS
-from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
-from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from tests.pipelines.orders_run import GOOD, Run, nothing_is_left, numbers, one_sentence, read_lines, write
 
 CUSTOMER = {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1}

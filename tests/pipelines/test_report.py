@@ -21,7 +21,7 @@ from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.commands.steps import Step
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import Watched, WatchedReport
-from beam_joins.pipelines.formats.columns import REFERENCE
+from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.orders import ORDERS
 from beam_joins.pipelines.results.count_figures import count_times
 from beam_joins.pipelines.results.counts import Tally

@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 from beam_joins.errors import InputError
 from beam_joins.keys.opaque import python_values
 from beam_joins.operations import DELETES, NOT_NULL
-from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import made_of
 from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.commands.joined import joiner_of
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.avro import AvroReader
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.columnar import column_rows, readable, unit_of
-from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv import CsvReader
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLinesReader, json_rows

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from beam_joins import LatestTable
 from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
-from beam_joins.pipelines.changelogs.changelog import find_files
-from beam_joins.pipelines.formats.columns import Envelopes
+from beam_joins.pipelines.changelogs.changelog_files import find_files
+from beam_joins.pipelines.formats.changelog_columns import Envelopes
 from beam_joins.pipelines.formats.envelopes import slot_lines
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadParts
-from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.reading import Reading
 
 COLUMNS = Columns(key=("id",), timestamp="at", sequence="position")

@@ -67,7 +67,7 @@ def test_a_column_that_changes_its_type_or_comes_later_is_refused_with_its_line(
     more = {"schema": schema_of(COLUMNS[:2]), "payload": event({"id": 2, "tiny": 1}, lsn=9)}
     other = {"schema": schema_of([("id", "int64", {})]), "payload": event({"id": 3}, lsn=10)}
     with monkeypatch.context() as looking:
-        looking.setattr("beam_joins.pipelines.changelogs.changelog.LOOK_RECORDS", 1)
+        looking.setattr("beam_joins.pipelines.changelogs.changelog_files.LOOK_RECORDS", 1)
         with pytest.raises(
             Exception, match=r"t\.jsonl, line 2: a column 'tiny' that the first changes did not have: say with schema="
         ):

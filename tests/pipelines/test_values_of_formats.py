@@ -21,11 +21,11 @@ from pyarrow import feather
 from beam_joins.arrow_types import python_list
 from beam_joins.errors import InputError, OutputError
 from beam_joins.exact_casts import as_plain
-from beam_joins.pipelines.changelogs.changelog import find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.formats.arrow import ArrowReader, arrow_schema, whole_arrow
 from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, with_uuids_as_text
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.columnar import column_rows, row_dicts
-from beam_joins.pipelines.formats.columns import Columns
 from beam_joins.pipelines.formats.csv import CsvEncoder
 from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part
 from beam_joins.pipelines.formats.json_lines import JsonEncoder, JsonLinesReader, whole_json
@@ -35,8 +35,8 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, nested_texts, stored, texts_of, texts_without_units
 from beam_joins.pipelines.formats.types.kafka_connect import rows_of
-from beam_joins.pipelines.io.sources.files import Files
-from beam_joins.pipelines.io.sources.rows import Rows
+from beam_joins.pipelines.io.sources.growing_files import Files
+from beam_joins.pipelines.io.sources.source_rows import SourceRows
 from tests.beam_joins.types_of_columns import value_types
 
 SEVEN = uuid.UUID(int=7)
@@ -263,7 +263,7 @@ def test_numbers_that_json_has_not_are_refused_in_growing_files(tmp_path: Path, 
     path.write_text(f'{{"at":1,"t":":NaN","v":0.5}}\n{{"at":1,"v":{number}}}\n')
     kind = pa.list_(pa.float64()) if "[" in number else pa.float64()
     schema = pa.schema([("at", pa.int64()), ("t", pa.string()), ("v", kind)]) if typed else None
-    source = Files(Rows.of("at", schema), follow=False)
+    source = Files(SourceRows.of("at", schema), follow=False)
     with pytest.raises(InputError, match=r"a\.jsonl: a record cannot be read \("):
         list(source.pieces(str(path), ("", 0), (str(path), 1 << 60)))
     path.write_text('{"at":1,"t":"x:NaN"}\n')

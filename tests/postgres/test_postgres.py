@@ -17,7 +17,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, SumTable
 from beam_joins.io import ReadChangeEvents
-from beam_joins.keys.columns import factorize
+from beam_joins.keys.key_columns import factorize
 from beam_joins.sorting import combine_chunks, ends, integers, ordered
 from tests.postgres.workload import CONTENT, Seen, Shop
 

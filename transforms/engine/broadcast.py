@@ -14,7 +14,7 @@ from apache_beam.pvalue import AsIter, PCollection
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_blocks, write_block
 from beam_joins.joiner import Join
-from beam_joins.keys.columns import kinds
+from beam_joins.keys.key_columns import kinds
 from beam_joins.overlap import Rights
 from beam_joins.overlap_events import Shape
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter

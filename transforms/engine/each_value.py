@@ -11,7 +11,7 @@ import pyarrow as pa
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.keys.columns import Ints
+from beam_joins.keys.key_columns import Ints
 from beam_joins.keys.opaque import each_in_python
 from beam_joins.sorting import integers
 from beam_joins.transforms.engine.stage_functions import StageFunctions

@@ -17,8 +17,8 @@ from beam_joins.fields import of_row
 from beam_joins.fold import Fold
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import by_row, keys_of, vectorized
-from beam_joins.keys.columns import Bools
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import Bools
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter

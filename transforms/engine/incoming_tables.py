@@ -13,7 +13,7 @@ from beam_joins.coders.key import KeyCoder, key_coder
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import ValuePlace
-from beam_joins.keys.columns import as_opaque
+from beam_joins.keys.key_columns import as_opaque
 from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.block_writer import timestamped

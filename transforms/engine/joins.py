@@ -13,8 +13,8 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.how import How
 from beam_joins.joiner import SIDES, Join, narrowed
 from beam_joins.key_join import KeyState, key_join, key_step
-from beam_joins.keys.columns import joined_keys, kinds
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import joined_keys, kinds
 from beam_joins.keys.nested import CombinedKeyType
 from beam_joins.overlap import OverlapState, overlap_in_parts, step
 from beam_joins.overlap_events import Shape

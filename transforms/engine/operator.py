@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.columns import Ints
+from beam_joins.keys.key_columns import Ints
 from beam_joins.stream_time import ALWAYS
 from beam_joins.transforms.engine.block_writer import BlockWriter
 

@@ -11,8 +11,8 @@ from beam_joins.arrivals import ARRIVES
 from beam_joins.coders.key import KeyCoder
 from beam_joins.exact_values import ValuePlace, exact_column, fields_of
 from beam_joins.fields import delete_getter, field, getter, mark_getter, names_in
-from beam_joins.keys.columns import comparable
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import comparable
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.marks import deleted_of, lives_of, marked_of, unchanged_of
 from beam_joins.positions import Values, ties_of

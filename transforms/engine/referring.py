@@ -14,7 +14,7 @@ from beam_joins.coders.key import key_coder
 from beam_joins.copying import copied
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import keys_of, vectorized
-from beam_joins.keys.columns import Bools
+from beam_joins.keys.key_columns import Bools
 from beam_joins.keys.nested import WindowedType, windowed_keys
 from beam_joins.keys.opaque import KEYS, is_opaque
 from beam_joins.transforms.engine.each_value import each_value

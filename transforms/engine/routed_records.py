@@ -14,7 +14,7 @@ from beam_joins.copying import copied
 from beam_joins.fields import OfField, names_in
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.functions import by_row, vectorized
-from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import python_values
 from beam_joins.positions import Values, places_of, times_of
 from beam_joins.sorting import valid

@@ -14,7 +14,7 @@ from beam_joins.functions import vectorized
 from beam_joins.how import WindowedHow
 from beam_joins.interval import IntervalState, Matches, Spans, step
 from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
-from beam_joins.keys.columns import Ints, joined_keys
+from beam_joins.keys.key_columns import Ints, joined_keys
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped

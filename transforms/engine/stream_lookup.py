@@ -17,8 +17,8 @@ from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import keys_of, vectorized
 from beam_joins.how import LookupHow
 from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns
-from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import VALUES, opaque_values, python_values
 from beam_joins.lookup import step
 from beam_joins.pairs import Pairs

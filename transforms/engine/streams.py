@@ -13,8 +13,8 @@ from apache_beam.pvalue import PCollection
 from beam_joins.coders.key import key_coder
 from beam_joins.fields import Fields, getter, of_row
 from beam_joins.functions import by_row, keys_of
-from beam_joins.keys.columns import kinds
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import opaque_values, python_keys, python_values
 from beam_joins.positions import places_of, times_of
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of

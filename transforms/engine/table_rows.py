@@ -9,8 +9,8 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.coders.key import KeyCoder
 from beam_joins.joiner import narrowed
-from beam_joins.keys.columns import factorize, kinds
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import factorize, kinds
 from beam_joins.keys.opaque import python_keys, python_values
 from beam_joins.sorting import combine_chunks, ends, integers, ordered
 from beam_joins.transforms.engine.block_writer import BlockWriter

@@ -20,7 +20,7 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins.keys.columns import Ints
+from beam_joins.keys.key_columns import Ints
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.stream_time import ALWAYS
 from beam_joins.transforms.engine.block_writer import END, TURN, all_timestamped, timestamped

@@ -6,7 +6,7 @@ import numpy as np
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, SlidingWindows, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins.keys.columns import Ints
+from beam_joins.keys.key_columns import Ints
 from beam_joins.spans import span_micros
 from beam_joins.windowed import Grid
 from beam_joins.windowed_aggregate import Assign

@@ -72,9 +72,9 @@ def _explain(args: argparse.Namespace) -> None:
 
 
 def _side(name: str, path: str, args: argparse.Namespace) -> Any:
-    from beam_joins.pipelines.changelogs.changelog import find_changelog
+    from beam_joins.pipelines.changelogs.changelog_files import find_changelog
     from beam_joins.pipelines.commands.explain.events import ExplainedSide
-    from beam_joins.pipelines.formats.columns import Columns
+    from beam_joins.pipelines.formats.changelog_columns import Columns
 
     key = vars(args)[f"{name}_key"] or args.key
     changelog = find_changelog(name, path, Columns(key=(key,), timestamp=args.sequence_by, sequence=args.sequence_by, side=name))

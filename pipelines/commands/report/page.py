@@ -11,7 +11,7 @@ from beam_joins.pipelines.commands.report.charts import Bar, bars, over_time, pa
 from beam_joins.pipelines.commands.report.picture import picture
 from beam_joins.pipelines.commands.report.slowest import sentences, slowest
 from beam_joins.pipelines.commands.report.style import STYLE
-from beam_joins.pipelines.formats.columns import REFERENCE
+from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.results.figure import (
     CHANGED,
     EXAMPLE,

@@ -11,7 +11,7 @@ from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL
 from beam_joins.pipelines.formats.envelopes.log_places import Source
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange
 from beam_joins.pipelines.formats.types.exact_json import object_text
-from beam_joins.pipelines.formats.types.kafka_connect import Rows, rows_of
+from beam_joins.pipelines.formats.types.kafka_connect import ConnectRows, rows_of
 
 _NONE: Final = msgspec.Raw(NULL)
 _UPDATE: Final = "u"
@@ -49,7 +49,7 @@ class DebeziumJson(Debezium):
         self._source = msgspec.json.Decoder(Source | None)
         self._flat = msgspec.json.Decoder(dict[str, msgspec.Raw])
         self._sent = msgspec.json.Decoder(int | None)
-        self._rows_of: dict[bytes, tuple[Rows | None, Rows | None]] = {}
+        self._rows_of: dict[bytes, tuple[ConnectRows | None, ConnectRows | None]] = {}
         """What schema parts say, by their bytes: they are the same in line after line."""
 
     def changes(self, item: bytes) -> Iterator[RowChange]:
@@ -93,7 +93,7 @@ class DebeziumJson(Debezium):
                 old = _document(bytes(event.before)) if event.op == _UPDATE and self._key else NULL
                 yield from self.with_old_row(change, old if within is None or old == NULL else within.text(old))
 
-    def _flattened(self, text: bytes, rows: Rows | None) -> Iterator[RowChange]:
+    def _flattened(self, text: bytes, rows: ConnectRows | None) -> Iterator[RowChange]:
         members = self._flat.decode(text)
         what = self.about_no_row(members, msgspec.json.decode(members.get("status", _NONE)))
         if what is not None:
@@ -107,7 +107,7 @@ class DebeziumJson(Debezium):
             types = rows.types_without(MARKS)
         yield from self.unwrapped(marks, row, types, unchanged)
 
-    def _rows(self, schema: bytes) -> tuple[Rows | None, Rows | None]:
+    def _rows(self, schema: bytes) -> tuple[ConnectRows | None, ConnectRows | None]:
         if schema == NULL:
             return None, None
         if schema not in self._rows_of:

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.columns import Bools, factorize
+from beam_joins.keys.key_columns import Bools, factorize
+from beam_joins.pipelines.formats.changelog_columns import OPERATION, ORDER, Unit
 from beam_joins.pipelines.formats.columnar import RECORDS, column_rows, readable
-from beam_joins.pipelines.formats.columns import OPERATION, ORDER, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, UPSERT
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.parquet import ParquetReader, opened, require_held

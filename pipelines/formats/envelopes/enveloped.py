@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.arrivals import Life
-from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
+from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import json_rows

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 
 from beam_joins.arrivals import Life
 from beam_joins.errors import InputError
-from beam_joins.keys.columns import Bools, Ints
+from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.formats.arrow import opened, record_batches
-from beam_joins.pipelines.formats.columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
+from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.pgoutput import BEFORE, Column, LoggedChange, Table, no_text
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, UPSERT, WHOLE_ROWS, lists_of_names
 from beam_joins.pipelines.formats.file_format import FormatReader

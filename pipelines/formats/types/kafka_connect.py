@@ -40,7 +40,7 @@ class Field(msgspec.Struct):
     items: "Field | None" = None
 
 
-class Rows(Types):
+class ConnectRows(Types):
     """The columns of rows, and :meth:`text`, which writes a row as it is meant."""
 
     def __init__(self, kinds: Mapping[str, Kind]) -> None:
@@ -58,7 +58,7 @@ class Rows(Types):
         return object_text(members, (_meant(value, self._stored_otherwise.get(name)) for name, value in members.items()))
 
 
-def rows_of(schema: bytes) -> tuple[Rows | None, Rows | None]:
+def rows_of(schema: bytes) -> tuple[ConnectRows | None, ConnectRows | None]:
     """Of the schema part of an event the rows within it, and the event itself as a row; none where the part
     does not say.
     """
@@ -79,8 +79,8 @@ def connect_texts(column: pa.Array) -> pa.Array:
     return texts_of(iso_texts(column) if pa.types.is_timestamp(kind) and kind.tz is not None else column)
 
 
-def _rows(fields: list[Field]) -> Rows:
-    return Rows({field.field: _kind(field) for field in fields})
+def _rows(fields: list[Field]) -> ConnectRows:
+    return ConnectRows({field.field: _kind(field) for field in fields})
 
 
 def _kind(field: Field) -> Kind:

@@ -11,10 +11,10 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.content import Emit
 from beam_joins.errors import InputError
-from beam_joins.pipelines.changelogs.changelog import Changelog, bytes_of, parts_of
+from beam_joins.pipelines.changelogs.changelog_files import Changelog, bytes_of, parts_of
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
-from beam_joins.pipelines.formats.columns import KEY, Columns, enveloped
+from beam_joins.pipelines.formats.changelog_columns import KEY, Columns, enveloped
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Reading

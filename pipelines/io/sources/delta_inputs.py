@@ -8,7 +8,7 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.io.inputs import InputOptions, Spooled
 
 if TYPE_CHECKING:
-    from beam_joins.pipelines.formats.columns import Envelopes
+    from beam_joins.pipelines.formats.changelog_columns import Envelopes
     from beam_joins.pipelines.io.sources.delta_rounds import DeltaRound, DeltaSequence
     from beam_joins.transforms.connect import StateFolder
 

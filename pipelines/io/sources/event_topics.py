@@ -8,7 +8,7 @@ import pyarrow as pa
 from apache_beam.metrics import Metrics
 
 from beam_joins.pipelines.changelogs.read_records import SKIPPED
-from beam_joins.pipelines.formats.columns import enveloped
+from beam_joins.pipelines.formats.changelog_columns import enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.enveloped import changes_of, marked_text
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
@@ -17,11 +17,11 @@ from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFollowed, reading_of, require_columns, top_columns
 from beam_joins.pipelines.io.sources.event_files import placeholders
-from beam_joins.pipelines.io.sources.follow import Piece
 from beam_joins.pipelines.io.sources.followed_changes import followed
-from beam_joins.pipelines.io.sources.records import said_of
+from beam_joins.pipelines.io.sources.kafka_records import said_of
 from beam_joins.pipelines.io.sources.registered_avro import NUMBERED, DebeziumRegistered
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
+from beam_joins.pipelines.io.sources.source_reads import ReadPiece
 from beam_joins.pipelines.io.sources.topic_records import TopicRecords
 from beam_joins.transforms.connect import NAMESPACE, choice
 
@@ -62,7 +62,7 @@ class EnvelopedRecords:
             return DebeziumJson(key, table, schema, placeholders)
         return Maxwell(key, table, schema)
 
-    def piece(self, after: int, messages: Sequence[Any]) -> Piece:
+    def piece(self, after: int, messages: Sequence[Any]) -> ReadPiece:
         """The elements of these records.
 
         Raises InputError for a value that is no envelope, or a row that does not fit the schema.
@@ -75,7 +75,7 @@ class EnvelopedRecords:
         self._envelope.skipped.clear()
         raw = json_rows(b"\n".join(texts), 0, self._reading)
         if raw is None:
-            return Piece(after, [], None, 0)
+            return ReadPiece(after, [], None, 0)
         made = followed(self._reading, after, [raw._replace(places=pa.array(offsets, pa.int64()))])
         if made.fault is not None:
             offset, fault = made.fault

@@ -11,19 +11,19 @@ from apache_beam.metrics import Metrics
 
 from beam_joins.pipelines.changelogs.column_reader import made_of
 from beam_joins.pipelines.changelogs.read_records import SKIPPED, MadeRows
-from beam_joins.pipelines.formats.columns import TIME, Unit
+from beam_joins.pipelines.formats.changelog_columns import TIME, Unit
 from beam_joins.pipelines.formats.file_parts import Block, File
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.registry import growing_format
-from beam_joins.pipelines.io.sources.follow import Piece, Place, Timed
+from beam_joins.pipelines.io.sources.source_reads import Place, ReadPiece, Timed
 from beam_joins.transforms.connect import NAMESPACE
 
 
 class Followed(NamedTuple):
     """Elements, and the first bad record: its place and what is wrong with it."""
 
-    piece: Piece
+    piece: ReadPiece
     fault: tuple[int, str] | None
 
 
@@ -38,12 +38,12 @@ def followed(reading: Reading, after: Place, raw: Iterable[RawRows]) -> Followed
     elements = [Timed(batch, time["min"]) for batch, time in zip(batches, times, strict=True)]
     largest = max((time["max"] for time in times), default=None)
     faults = [fault for each in made for fault in each.faults]
-    return Followed(Piece(after, elements, largest, sum(map(len, batches))), min(faults, default=None))
+    return Followed(ReadPiece(after, elements, largest, sum(map(len, batches))), min(faults, default=None))
 
 
 @dataclass(frozen=True)
 class FollowedChanges:
-    """The changes of files that grow, of the columns of a reading: :class:`~beam_joins.pipelines.io.sources.files.Elements`."""
+    """The changes of growing files in the columns of a reading: :class:`~beam_joins.pipelines.io.sources.growing_files.Elements`."""
 
     reading: Reading
 
@@ -53,7 +53,7 @@ class FollowedChanges:
         typed = self.reading.typed
         return None if typed is None else tuple(dict.fromkeys((*typed.names, *self.reading.names())))
 
-    def piece(self, after: Place, block: Block) -> Piece:
+    def piece(self, after: Place, block: Block) -> ReadPiece:
         """The changes of some records. Raises ValueError for a bad one."""
         reading = self.reading.of_unit(_unit_of(after[0], self.reading.columns.timestamp))
         made = followed(reading, after, block(reading))

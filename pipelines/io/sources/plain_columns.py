@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, word
-from beam_joins.pipelines.formats.columns import Columns, Unit, flag_of
+from beam_joins.pipelines.formats.changelog_columns import Columns, Unit, flag_of
 from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of
 from beam_joins.transforms import connect
 
@@ -27,7 +27,7 @@ def plain_columns(
     side: str | None = None,
 ) -> Columns:
     """The columns that options name, without the key; raises ``ValueError`` for an option of another form. ``side`` is that
-    of :class:`~beam_joins.pipelines.formats.columns.Columns`.
+    of :class:`~beam_joins.pipelines.formats.changelog_columns.Columns`.
 
     >>> made = plain_columns(timestamp_by="at", sequence_by="lsn", apply_as_deletes={"op": ["d"]})
     >>> made.delete, sorted(made.deletes), "u" in made.upserts

@@ -13,7 +13,7 @@ from apache_beam.pvalue import PBegin, PCollection
 from beam_joins import ChangeBatch, Dropped, TableFromChangelog, vectorized
 from beam_joins.content import Emit
 from beam_joins.pipelines.changelogs.read_records import Read
-from beam_joins.pipelines.formats.columns import DELETED, KEY, LEFT_OUT, LIFE, LOG, PLACE, TIME
+from beam_joins.pipelines.formats.changelog_columns import DELETED, KEY, LEFT_OUT, LIFE, LOG, PLACE, TIME
 from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES, Reading
 from beam_joins.pipelines.results.counts import Tally

@@ -10,7 +10,7 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.io.inputs import InputOptions, Spooled
 
 if TYPE_CHECKING:
-    from beam_joins.pipelines.formats.columns import Envelopes
+    from beam_joins.pipelines.formats.changelog_columns import Envelopes
     from beam_joins.pipelines.io.sources.slot_rounds import Round
     from beam_joins.transforms.connect import StateFolder
 
@@ -56,7 +56,7 @@ class SlotInputs(NamedTuple):
         """What was committed since the last run; without a state the rows of the tables as they are, and the slot stays where
         it is. Raises InputError.
         """
-        from beam_joins.pipelines.changelogs.changelog import DatabaseTable  # noqa: PLC0415  # with Beam
+        from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable  # noqa: PLC0415  # with Beam
         from beam_joins.pipelines.io.sources.slot_rounds import read_round  # noqa: PLC0415
         from beam_joins.pipelines.io.sources.slot_runs import read_in_run  # noqa: PLC0415
         from beam_joins.pipelines.io.sources.table_snapshots import Slot  # noqa: PLC0415

@@ -11,7 +11,7 @@ import pyarrow.csv
 from beam_joins.arrivals import Life
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.formats.columns import micros_of
+from beam_joins.pipelines.formats.changelog_columns import micros_of
 from beam_joins.pipelines.formats.envelopes.pgoutput import LoggedChange, Table, no_text
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, TRUNCATE, UPSERT, lsn
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile

@@ -10,7 +10,7 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.io.inputs import InputOptions, Spooled
 
 if TYPE_CHECKING:
-    from beam_joins.pipelines.formats.columns import Envelopes
+    from beam_joins.pipelines.formats.changelog_columns import Envelopes
     from beam_joins.transforms.connect import StateFolder
 
 
@@ -56,7 +56,7 @@ class TopicInputs(NamedTuple):
         """What has come since the last run; without a state all records. Raises InputError, and ImportError without
         confluent-kafka.
         """
-        from beam_joins.pipelines.changelogs.changelog import find_files  # noqa: PLC0415  # with Beam
+        from beam_joins.pipelines.changelogs.changelog_files import find_files  # noqa: PLC0415  # with Beam
         from beam_joins.pipelines.io.sources.topic_rounds import read_topic, read_topic_in_run  # noqa: PLC0415
 
         rounds = {

@@ -7,8 +7,8 @@ import apache_beam as beam
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.pipelines.io.sources.event_time import EventTime
-from beam_joins.pipelines.io.sources.follow import read_with
-from beam_joins.pipelines.io.sources.topics import Reading, Topics, kafka, partitions_of
+from beam_joins.pipelines.io.sources.source_reads import read_with
+from beam_joins.pipelines.io.sources.topics import TopicReading, Topics, kafka, partitions_of
 from beam_joins.spans import Span
 from beam_joins.transforms.connect import choice, flag, text
 
@@ -23,7 +23,7 @@ class TopicRecords(beam.PTransform[PBegin, PCollection[Any]]):
     def __init__(
         self,
         topics: str | Sequence[str],
-        records: Reading,
+        records: TopicReading,
         made: Any,
         *,
         bootstrap_servers: str,

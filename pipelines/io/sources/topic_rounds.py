@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from beam_joins.pipelines.io.sources.round_files import LinesFile, RoundFiles
+from beam_joins.pipelines.io.sources.source_reads import ReadPiece, Timed
 from beam_joins.pipelines.io.sources.topics import Topics, identity_of, kafka, partitions_of
 from beam_joins.transforms.connect import StateFolder
 
@@ -76,7 +76,7 @@ def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder)
     return read
 
 
-def _pieces(source: Topics, element: tuple[str, int], place: int, end: int) -> Iterator[Piece]:
+def _pieces(source: Topics, element: tuple[str, int], place: int, end: int) -> Iterator[ReadPiece]:
     heard = time.monotonic()
     try:
         while place < end:
@@ -98,10 +98,10 @@ def _pieces(source: Topics, element: tuple[str, int], place: int, end: int) -> I
 class _Lines:
     """Values as lines."""
 
-    def piece(self, after: int, messages: Sequence[Any]) -> Piece:
+    def piece(self, after: int, messages: Sequence[Any]) -> ReadPiece:
         """The values of these records, each on one line."""
         lines = [Timed(_on_one_line(message.value() or _TOMBSTONE), 0) for message in messages]
-        return Piece(after, lines, None, len(lines))
+        return ReadPiece(after, lines, None, len(lines))
 
 
 def _on_one_line(value: bytes) -> bytes:

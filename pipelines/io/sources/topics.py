@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.io.sources.follow import Piece, Range
+from beam_joins.pipelines.io.sources.source_reads import Range, ReadPiece
 
 _BEGINNING: Final = -2
 """What Kafka calls the first offset that is kept; every offset is larger."""
@@ -23,10 +23,10 @@ _SILENT: Final = {"log_level": 0}
 _NOT_OURS: Final = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
 
 
-class Reading(Protocol):
+class TopicReading(Protocol):
     """Converts records to elements."""
 
-    def piece(self, after: int, messages: Sequence[Any]) -> Piece:
+    def piece(self, after: int, messages: Sequence[Any]) -> ReadPiece:
         """The elements of these records."""
 
 
@@ -38,7 +38,7 @@ class Topics:
     """
 
     config: Mapping[str, Any]
-    records: Reading
+    records: TopicReading
     start: str
     follow: bool
     _open: dict[tuple[str, int], tuple[Any, int]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Topics:
         )  # also asked where it is not needed: the broker that leads the partition may not be reachable
         return (_BEGINNING if self.start == "earliest" else end), (None if self.follow else end)
 
-    def pieces(self, element: tuple[str, int], place: int, end: int | None) -> Iterator[Piece]:
+    def pieces(self, element: tuple[str, int], place: int, end: int | None) -> Iterator[ReadPiece]:
         """The records from that offset on, until none comes for a tenth of a second."""
         consumer, at = self._open.pop(element, (None, -1))
         if consumer is None:

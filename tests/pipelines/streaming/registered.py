@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_joins.keys.opaque import python_values
-from beam_joins.pipelines.formats.columns import enveloped
+from beam_joins.pipelines.formats.changelog_columns import enveloped
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.changelog_rows import reading_of
 from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords

@@ -20,8 +20,8 @@ from beam_joins import ForeignKeyJoin, TableFromChangelog
 from beam_joins.errors import InputError
 from beam_joins.io import ReadGrowingFiles, ReadKafkaChangeEvents
 from beam_joins.pipelines.commands.runner_setup import any_runner
-from beam_joins.pipelines.io.sources import follow
-from beam_joins.pipelines.io.sources.follow import Piece, ReadToEnd, Timed
+from beam_joins.pipelines.io.sources import source_reads
+from beam_joins.pipelines.io.sources.source_reads import ReadPiece, ReadToEnd, Timed
 from tests.pipelines.streaming.jobs import FIRST, Append, row, written
 
 SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "at": pa.int64()})
@@ -105,11 +105,11 @@ class Slow:
     def range(self, element: Any) -> tuple[int, int]:
         return 0, self._end
 
-    def pieces(self, element: Any, place: int, end: int | None) -> Iterator[Piece]:
+    def pieces(self, element: Any, place: int, end: int | None) -> Iterator[ReadPiece]:
         time.sleep(self._pause)
         some = [Timed(row(number), FIRST) for number in range(place, min(place + self._at_a_time, self._end))]
         if some:
-            yield Piece(place + len(some), some, FIRST, len(some))
+            yield ReadPiece(place + len(some), some, FIRST, len(some))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -126,7 +126,7 @@ def test_a_source_that_pauses_twenty_five_times_is_one_table(tmp_path: Path, pau
 
 
 def test_a_source_that_gives_nothing_more_before_its_end_fails_and_says_how_far_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "_SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(source_reads, "_SILENT_SECONDS", 0.1)
 
     class Silent(Slow):
         def range(self, element: Any) -> tuple[int, int]:

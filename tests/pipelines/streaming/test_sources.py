@@ -20,11 +20,11 @@ from pyarrow import feather
 from beam_joins import FunctionFailed
 from beam_joins.errors import InputError
 from beam_joins.io import ReadGrowingFiles
-from beam_joins.pipelines.io.sources import event_time, follow
+from beam_joins.pipelines.io.sources import event_time, source_reads
 from beam_joins.pipelines.io.sources.event_time import EventTime, EventTimeEstimator, Seen
-from beam_joins.pipelines.io.sources.files import Files
-from beam_joins.pipelines.io.sources.follow import OpenEnded, Piece, Timed
-from beam_joins.pipelines.io.sources.rows import Rows
+from beam_joins.pipelines.io.sources.growing_files import Files
+from beam_joins.pipelines.io.sources.source_reads import OpenEnded, ReadPiece, Timed
+from beam_joins.pipelines.io.sources.source_rows import SourceRows
 from tests.pipelines.streaming.jobs import lines, row
 
 SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "at": pa.int64()})
@@ -35,7 +35,7 @@ class Reader:
     """Reads what has come since the last time, as the DoFn does."""
 
     def __init__(self, pattern: str, *, schema: pa.Schema | None = None, follow: bool = True) -> None:
-        self._files = Files(Rows.of("at", schema), follow)
+        self._files = Files(SourceRows.of("at", schema), follow)
         self._pattern = pattern
         self.place, self.end = self._files.range(pattern)
 
@@ -263,14 +263,14 @@ def test_a_wrong_option_lists_the_choices(tmp_path, options, message):
 )
 def test_a_row_without_a_time_is_one_sentence(tmp_path: Path, line: str, timestamp_by: Any, sentence: str) -> None:
     append(tmp_path / "a.jsonl", f"{line}\n")
-    source = Files(Rows.of(timestamp_by, None), follow=False)
+    source = Files(SourceRows.of(timestamp_by, None), follow=False)
     with pytest.raises((InputError, FunctionFailed), match=sentence) as raised:
         list(source.pieces(str(tmp_path / "*.jsonl"), *source.range(str(tmp_path / "*.jsonl"))))
     assert "\n" not in str(raised.value)
 
 
 class Clock:
-    """The clock of :mod:`follow`: it goes on by sleeping only."""
+    """The clock of :mod:`source_reads`: it goes on by sleeping only."""
 
     def __init__(self, micros: int) -> None:
         self.micros = micros
@@ -294,7 +294,7 @@ class Numbers:
         self.there = 0
 
     def pieces(self, element: Any, place: int, end: int | None) -> Any:
-        return (Piece(place + n, [Timed(n, n)], n, 60_000) for n in range(1, self.there + 1))
+        return (ReadPiece(place + n, [Timed(n, n)], n, 60_000) for n in range(1, self.there + 1))
 
     def close(self) -> None:
         pass
@@ -310,8 +310,8 @@ class Deferring(OpenEnded):
 
 def test_a_source_that_is_read_up_to_now_is_read_again_a_quarter_of_a_second_later_though_the_runner_does_not_wait(monkeypatch):
     clock, source = Clock(1_000_034_000), Numbers()
-    monkeypatch.setattr(follow, "time", clock)
-    dofn = follow.Follow(source, EventTime.of(0, None))
+    monkeypatch.setattr(source_reads, "time", clock)
+    dofn = source_reads.Follow(source, EventTime.of(0, None))
 
     def bundle(*there: int) -> list[Any]:
         dofn.start_bundle()
@@ -322,14 +322,14 @@ def test_a_source_that_is_read_up_to_now_is_read_again_a_quarter_of_a_second_lat
         dofn.finish_bundle()
         return [tracker.pause for tracker in trackers]
 
-    assert bundle(0) == [follow._PAUSE]
-    assert bundle(1, 0) == [follow._PAUSE] * 2
+    assert bundle(0) == [source_reads._PAUSE]
+    assert bundle(1, 0) == [source_reads._PAUSE] * 2
     # one wait for all elements of a bundle
     assert clock.slept == [0.246]
     # there is more to read: no wait
-    assert bundle(1, 2) == [follow._PAUSE, None]
+    assert bundle(1, 2) == [source_reads._PAUSE, None]
     assert clock.slept[1:] == [0.25]
-    assert bundle(0) == [follow._PAUSE]
+    assert bundle(0) == [source_reads._PAUSE]
     assert len(clock.slept) == 2
     # the runner has waited
     clock.micros += 300_000

@@ -7,7 +7,7 @@ import pytest
 
 from beam_joins import vectorized
 from beam_joins.functions import batch_of, by_row, field_of, keys_of, values_of
-from beam_joins.keys.columns import factorize
+from beam_joins.keys.key_columns import factorize
 from beam_joins.keys.opaque import KEYS, opaque_values, python_keys
 
 ROWS = pa.array([{"a": 1, "b": "x"}, None, {"a": None, "b": "z"}])

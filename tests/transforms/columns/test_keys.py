@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.keys.columns import comparable, factorize, joined_keys, kinds
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.key_columns import comparable, factorize, joined_keys, kinds
 from beam_joins.keys.opaque import opaque_keys, python_keys
 from beam_joins.sorting import combine_chunks
 from tests.beam_joins.kernels import modest

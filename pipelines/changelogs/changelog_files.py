@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
-from beam_joins.pipelines.formats.columns import Columns, Envelopes
+from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
 from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern

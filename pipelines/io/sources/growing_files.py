@@ -16,7 +16,7 @@ from beam_joins.pipelines.base.paths import absolute, matching
 from beam_joins.pipelines.formats.file_parts import Block, Growing, NotWhole
 from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
 from beam_joins.pipelines.io.sources.event_time import EventTime
-from beam_joins.pipelines.io.sources.follow import Piece, Place, Range, read_with
+from beam_joins.pipelines.io.sources.source_reads import Place, Range, ReadPiece, read_with
 
 _BEFORE_ALL: Final = ("", 0)
 _BEHIND: Final = sys.maxsize
@@ -30,7 +30,7 @@ class Elements(Protocol):
     def columns(self) -> tuple[str, ...] | None:
         """The columns that are read."""
 
-    def piece(self, after: Place, block: Block) -> Piece:
+    def piece(self, after: Place, block: Block) -> ReadPiece:
         """The elements of some records. Raises ValueError for a bad one."""
 
 
@@ -91,7 +91,7 @@ class Files:
         files = matching(element)
         return _BEFORE_ALL, (files[-1].path, _BEHIND) if files else _BEFORE_ALL
 
-    def pieces(self, element: str, place: tuple[str, int], end: tuple[str, int] | None) -> Iterator[Piece]:
+    def pieces(self, element: str, place: tuple[str, int], end: tuple[str, int] | None) -> Iterator[ReadPiece]:
         """The complete records from that place on.
 
         The files are listed before any is read: one that has a later file beside it grows no more, and is
@@ -111,9 +111,9 @@ class Files:
             except ValueError as error:
                 raise InputError(f"{path}: {error}") from error
         if end is not None:
-            yield Piece(end, [], None, 0)
+            yield ReadPiece(end, [], None, 0)
 
-    def _pieces(self, file: Growing) -> Iterator[Piece]:
+    def _pieces(self, file: Growing) -> Iterator[ReadPiece]:
         growing = growing_format(file.path).format.growing
         assert growing is not None
         for place, block in growing(file):

@@ -43,7 +43,7 @@ class Timed(NamedTuple):
     micros: int
 
 
-class Piece(NamedTuple):
+class ReadPiece(NamedTuple):
     """Some elements, the place after them, their largest event time (``None`` if there are no elements), and
     the number of rows.
     """
@@ -54,13 +54,13 @@ class Piece(NamedTuple):
     rows: int
 
 
-class Source(Protocol):
+class ReadSource(Protocol):
     """A source that can be read to its present end or followed."""
 
     def range(self, element: Any) -> Range:
         """The places at which reading begins and ends."""
 
-    def pieces(self, element: Any, place: Place, end: Place | None) -> Iterator[Piece]:
+    def pieces(self, element: Any, place: Place, end: Place | None) -> Iterator[ReadPiece]:
         """The elements that exist from the place on, in order.
 
         Before the end it may stop anywhere.
@@ -124,7 +124,7 @@ class Follow(beam.DoFn, RestrictionProvider, KeepsEventTime):
     Flink's runner keeps a few kilobytes of each time (https://github.com/apache/beam/issues/27648).
     """
 
-    def __init__(self, source: Source, event_time: EventTime) -> None:
+    def __init__(self, source: ReadSource, event_time: EventTime) -> None:
         self._source = source
         self.event_time = event_time
         self._has_read_all, self._again = False, 0
@@ -196,7 +196,7 @@ class ReadToEnd(beam.PTransform[PCollection[Any], PCollection[Any]]):
     that a bundle that is retried reads the same range.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ReadSource) -> None:
         super().__init__()
         self._source = source
 
@@ -209,7 +209,7 @@ class ReadToEnd(beam.PTransform[PCollection[Any], PCollection[Any]]):
 
 
 class _ReadToEnd(beam.DoFn):
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ReadSource) -> None:
         self._source = source
 
     def process(self, element: tuple[Any, Range]) -> Iterator[Any]:
@@ -233,6 +233,6 @@ def _timestamped(element: Timed) -> TimestampedValue[Any]:
     return TimestampedValue(element.value, Timestamp(micros=element.micros))
 
 
-def read_with(source: Source, event_time: EventTime, *, follow: bool) -> beam.PTransform[PCollection[Any], PCollection[Any]]:
+def read_with(source: ReadSource, event_time: EventTime, *, follow: bool) -> beam.PTransform[PCollection[Any], PCollection[Any]]:
     """The transform that reads a source for each element: without end, or up to its present end."""
     return beam.ParDo(Follow(source, event_time)) if follow else ReadToEnd(source)

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError
 from beam_joins.function_failed import failure
-from beam_joins.pipelines.formats.columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.file_parts import Block
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.pipelines.io.sources.follow import Piece, Place, Timed
 from beam_joins.pipelines.io.sources.followed_changes import Followed, followed
+from beam_joins.pipelines.io.sources.source_reads import Place, ReadPiece, Timed
 from beam_joins.positions import times_of
 from beam_joins.transforms.connect import declared_schema
 
@@ -51,14 +51,14 @@ def _micros(time: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Rows:
+class SourceRows:
     """Converts rows to elements: batches with the columns of ``schema``, or dicts without one."""
 
     timestamp_by: TimestampBy
     schema: pa.Schema | None
 
     @classmethod
-    def of(cls, timestamp_by: TimestampBy, schema: Any) -> "Rows":
+    def of(cls, timestamp_by: TimestampBy, schema: Any) -> "SourceRows":
         """From the options.
 
         Raises ``ValueError`` for a column that the schema does not have, and for a function of a row of a
@@ -85,7 +85,7 @@ class Rows:
             return None
         return Reading.of_rows(Columns(key=(), timestamp=self.timestamp_by, side=None), self.schema)
 
-    def piece(self, after: Place, block: Block) -> Piece:
+    def piece(self, after: Place, block: Block) -> ReadPiece:
         """The elements of some records of a file. Raises InputError for a bad one."""
         reading = self.reading
         if reading is not None:
@@ -97,7 +97,7 @@ class Rows:
         if bad := [row for row in rows if isinstance(row, str)]:
             raise InputError(f"a record cannot be read ({bad[0]})")
         timed = [Timed(row, self._time(row)) for row in rows if not isinstance(row, str)]
-        return Piece(after, timed, max((each.micros for each in timed), default=None), len(timed))
+        return ReadPiece(after, timed, max((each.micros for each in timed), default=None), len(timed))
 
     def in_columns(self, after: Place, raw: Iterable[RawRows], reading: Reading) -> Followed:
         """The elements of records in columns, without those about the change."""

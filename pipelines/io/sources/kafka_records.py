@@ -16,10 +16,10 @@ from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads, object_of, object_text
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows
-from beam_joins.pipelines.io.sources.follow import Piece, Timed
 from beam_joins.pipelines.io.sources.registered_avro import RegisteredAvro
-from beam_joins.pipelines.io.sources.rows import Rows, time_given
 from beam_joins.pipelines.io.sources.schema_registry import registry_settings
+from beam_joins.pipelines.io.sources.source_reads import ReadPiece, Timed
+from beam_joins.pipelines.io.sources.source_rows import SourceRows, time_given
 from beam_joins.transforms.connect import choice
 
 Value = Literal["bytes", "json", "avro"]
@@ -46,7 +46,7 @@ class Records:
 
     value: Value
     timestamp_by: Any
-    rows: Rows | None
+    rows: SourceRows | None
     registry: Mapping[str, Any] | None
 
     @classmethod
@@ -59,14 +59,16 @@ class Records:
         if schema is not None:
             if value == "bytes":
                 raise ValueError("schema= gives the columns of JSON and Avro: say value='json' or value='avro'")
-            return cls(value, timestamp_by, Rows.of("kafka_timestamp" if timestamp_by is None else timestamp_by, schema), registry)
+            return cls(
+                value, timestamp_by, SourceRows.of("kafka_timestamp" if timestamp_by is None else timestamp_by, schema), registry
+            )
         if timestamp_by is not None and not callable(timestamp_by):
             raise ValueError(
                 f"timestamp_by={timestamp_by!r}: without a schema give a function of key and value, or none for Kafka's own time"
             )
         return cls(value, timestamp_by, None, registry)
 
-    def piece(self, after: int, messages: Sequence[Any]) -> Piece:
+    def piece(self, after: int, messages: Sequence[Any]) -> ReadPiece:
         """The elements of these records.
 
         Raises InputError for a value or a time that is not what it should be.
@@ -83,14 +85,14 @@ class Records:
                     else time_given("ReadKafka", self.timestamp_by, key, value)
                 )
             timed.append(Timed((key, value), time))
-        return Piece(after, timed, max((each.micros for each in timed), default=None), len(timed))
+        return ReadPiece(after, timed, max((each.micros for each in timed), default=None), len(timed))
 
     @cached_property
     def _avro(self) -> RegisteredAvro[RecordRows]:
         assert self.registry is not None
         return RegisteredAvro(self.registry, _columns_of)
 
-    def _in_columns(self, after: int, messages: Sequence[Any], rows: Rows, reading: Reading) -> Piece:
+    def _in_columns(self, after: int, messages: Sequence[Any], rows: SourceRows, reading: Reading) -> ReadPiece:
         """The elements of values in the columns of the schema."""
         texts = []
         for message in messages:
