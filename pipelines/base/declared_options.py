@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-_BULLET: Final = re.compile(r"\* (?P<names>``\w+``(?:, ``\w+``)*): (?P<text>.*)", re.DOTALL)
+_BULLET: Final = re.compile(r"\* (?P<names>``\w+``(?:,\s+``\w+``)*): (?P<text>.*)", re.DOTALL)
 
 
 class DeclaredOption(NamedTuple):

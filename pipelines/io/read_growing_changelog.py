@@ -34,7 +34,8 @@ class ReadGrowingChangelog(ReadTable):
       By default it waits for the next record.
 
     Records of one key that neither the sequence nor the event time orders are ``"ambiguous_position"``: counted, and all but
-    one dropped. Raises ``ValueError`` at construction for a wrong option; InputError in the run, naming the file, for a bad record.
+    one dropped. Raises ``ValueError`` at construction for a wrong option; InputError in the run, naming the file, for a bad
+    record.
 
     >>> ReadGrowingChangelog("orders/*.csv", key="id", timestamp_by="at")  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
