@@ -1,8 +1,8 @@
 """Reads and writes MessagePack: a stream of maps, one a record.
 
 An instant is MessagePack's timestamp, with its nanoseconds; in rows it is microseconds, as in those of other formats. What
-MessagePack has no type for is written as text: decimals, dates, times of day, timestamps without a zone; durations are
-microseconds.
+MessagePack has no type for is written as text: dates, times of day, timestamps without a zone, and decimals that are no whole
+numbers of 64 bits. Durations are microseconds.
 """
 
 import datetime as dt
@@ -37,6 +37,7 @@ _LOOKED_AT: Final = 10_000
 """The types of columns are those of so many records."""
 _SECOND: Final = 1_000_000_000
 _TIMESTAMP: Final = -1
+_LEAST, _MOST = -(2**63), 2**64 - 1
 _CONSTANTS: Final = {0xC0: None, 0xC2: False, 0xC3: True}
 _NUMBERS: Final = {0xCA + n: struct.Struct(f">{code}") for n, code in enumerate("fdBHIQbhiq")}
 _SIZED: Final = {
@@ -315,6 +316,7 @@ class MsgpackEncoder:
 
 def _values(column: pa.Array) -> list[Any]:
     """The values of a column as MessagePack has them, maps as lists of pairs."""
+    column = without_units(column) if pa.types.is_duration(column.type) else column
     kind = column.type
     if pa.types.is_struct(kind):
         names, parts = [field.name for field in kind], [_values(part) for part in column.flatten()]
@@ -332,11 +334,19 @@ def _values(column: pa.Array) -> list[Any]:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         of_unit = NANOSECONDS[kind.unit]
         return [None if time is None else _timestamp(time * of_unit) for time in column.cast(pa.int64()).to_pylist()]
-    if pa.types.is_duration(kind):
-        return _values(without_units(column))
-    plain = uuid_texts(column) if is_uuid(kind) else column.cast(pa.string()) if pa.types.is_decimal(kind) else iso_texts(column)
-    values: list[Any] = plain.to_pylist()
-    return values
+    if pa.types.is_decimal(kind):
+        return [None if each is None else _number(each) for each in column.to_pylist()]
+    return list((uuid_texts(column) if is_uuid(kind) else iso_texts(column)).to_pylist())
+
+
+def _number(number: Decimal) -> int | str:
+    """A whole number of 64 bits, or the digits of another one.
+
+    >>> _number(Decimal("7")), _number(Decimal("7.00")), _number(Decimal(2**64))
+    (7, '7.00', '18446744073709551616')
+    """
+    is_whole = not number.as_tuple().exponent and _LEAST <= number <= _MOST
+    return int(number) if is_whole else f"{number:f}"
 
 
 def _timestamp(nanos: int) -> msgspec.msgpack.Ext:

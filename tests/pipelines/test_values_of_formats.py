@@ -322,6 +322,7 @@ def test_values_of_messagepack_are_exact_and_damage_is_told_with_the_number_of_t
     )
     columns = {
         "n": pa.array([2**64 - 1, None], pa.uint64()),
+        "w": pa.array([Decimal(2**64 - 1), Decimal(2**64)]),
         "x": pa.array([0.1, -0.0]),
         "p": pa.array([None, "1.50"]).cast(pa.decimal128(9, 2)),
         "at": pa.array([MICROS * 1_000, -1], AT_NS),
@@ -339,13 +340,22 @@ def test_values_of_messagepack_are_exact_and_damage_is_told_with_the_number_of_t
     assert raw.objects() == [
         {
             "n": 2**64 - 1,
+            "w": 2**64 - 1,
             "x": 0.1,
             "p": None,
             "at": noon,
             "far": "10000-01-01T00:00:00.000000000Z",
             "s": {"l": [b"\0\xff", None], "at": late},
         },
-        {"n": None, "x": -0.0, "p": "1.50", "at": early, "far": dt.datetime(2242, 3, 16, 12, 56, 32, tzinfo=dt.UTC), "s": None},
+        {
+            "n": None,
+            "w": str(2**64),
+            "x": -0.0,
+            "p": "1.50",
+            "at": early,
+            "far": dt.datetime(2242, 3, 16, 12, 56, 32, tzinfo=dt.UTC),
+            "s": None,
+        },
         "not a map but [1]",
         "a name is no text: 1",
     ]
