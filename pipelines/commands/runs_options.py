@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import Names
 from beam_joins.pipelines.commands.reader_options import READER_OPTIONS
+from beam_joins.pipelines.formats.registry import format_of, has_format
 from beam_joins.pipelines.io.targets import FORMS
 
 if TYPE_CHECKING:
@@ -149,8 +150,6 @@ def changes_pattern(place: str) -> str:
     >>> changes_pattern("out/changes"), changes_pattern("out/c-*.jsonl.gz")
     ('out/changes/changes-*.jsonl', 'out/c-*.jsonl.gz')
     """
-    from beam_joins.pipelines.formats.registry import has_format  # noqa: PLC0415  # with Arrow and Beam, which --help does without
-
     folder, name = os.path.split(place)
     if "*" in folder or name.count("*") > 1:
         raise InputError(f"--changes: {place} has another * than one for the number of the run in the name of the file")
@@ -184,8 +183,6 @@ def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
         f"--{name.replace('_', '-')}": vars(args)[name]
         for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in READER_OPTIONS))
     }
-    from beam_joins.pipelines.formats.registry import format_of  # noqa: PLC0415  # with Arrow and Beam
-
     places = {"--changes": changes_pattern(args.changes) if args.changes else None, "--latest": args.latest}
     formats = {option: format_of(option, place).name for option, place in places.items() if place}
     values |= {"--to": args.to, "--output-records": changes_as(args) if args.changes else None}

@@ -34,8 +34,8 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     """Writes the changes of a table into one file, in the order of their positions, or its rows; gives its path.
 
     * ``path``: the file, on any filesystem that Beam knows. Its suffix says the format: ``.jsonl``, ``.avro``,
-      ``.parquet``, ``.arrow`` (Arrow IPC, also called Feather) or ``.csv``; JSON lines and CSV also with
-      ``.gz``, ``.bz2`` or ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
+      ``.parquet``, ``.arrow`` (Arrow IPC, also called Feather), ``.csv`` or ``.msgpack``; JSON lines, CSV and MessagePack
+      also with ``.gz``, ``.bz2`` or ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
       ``orders-000001.jsonl`` for ``orders.jsonl``, and so on: one after the other they hold what one run
       would have written.
     * ``records``: the records of the file: ``"upserts"``, the row after each change (null after a delete) with
