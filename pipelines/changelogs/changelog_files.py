@@ -29,7 +29,6 @@ from beam_joins.pipelines.formats.types.exact_json import BytesText
 from beam_joins.transforms.connect import calling, cause
 
 PART_BYTES: Final = 16 << 20
-PLAIN: Final = Envelopes()
 _COMPRESSION: Final = 8
 """How many bytes of records a byte of a compressed file may stand for."""
 
@@ -51,9 +50,9 @@ class Changelog:
     """The files of one changelog and what was seen in them: the first records, and the times of those of them
     that can be used.
 
-    ``types`` are the columns that files name themselves and their types, ``declared`` those that options
-    declare; ``remembered`` are the columns that the rows of an earlier run had; ``evidence`` is what envelopes
-    say. A changelog without files has had them in an earlier run, which have had ``first_part`` parts.
+    ``types`` are the columns that files name themselves and their types; ``remembered`` are the columns that the rows of
+    an earlier run had; ``evidence`` is what envelopes say. A changelog without files has had them in an earlier run, which
+    have had ``first_part`` parts.
     """
 
     name: str
@@ -62,7 +61,6 @@ class Changelog:
     first: tuple[dict[str, Any], ...]
     times: tuple[int, ...]
     types: Layout = ()
-    declared: Layout = ()
     remembered: tuple[str, ...] = ()
     first_part: int = 0
     evidence: Evidence = NOTHING
@@ -209,8 +207,7 @@ def find_changelog(
     name: str,
     pattern: str,
     columns: Columns,
-    layout: Layout = (),
-    envelopes: Envelopes = PLAIN,
+    *,
     look_bytes: int = 0,
     folders: bool = False,
     keyed_later: bool = False,
@@ -224,23 +221,27 @@ def find_changelog(
     """
     if os.path.isdir(pattern) and not folders:
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
-    files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, envelopes))
+    files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, columns.envelopes))
     if not files:
         raise InputError(f"{name}: there is no file {pattern}")
     delimiter, encoding = columns.csv
-    for option, is_given in {"schema": layout and not columns.enveloped, "delimiter": delimiter, "encoding": encoding}.items():
+    for option, is_given in {
+        "schema": columns.declared and not columns.enveloped,
+        "delimiter": delimiter,
+        "encoding": encoding,
+    }.items():
         having = [each for each in FORMATS if option in each.format.options]
         if is_given and not {each.name for each in having}.intersection(file.format for file in files):
             named = titles_of(having, *(["envelopes"] if option == "schema" else []))
             raise InputError(f"{columns.flag(option)} is for {named}, and {pattern} finds none")
-    return look_into(name, files, columns, layout, keyed_later=keyed_later)
+    return look_into(name, files, columns, keyed_later=keyed_later)
 
 
-def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[File, ...]:
+def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> tuple[File, ...]:
     """The files of a path, of a glob, or of a folder: there those whose suffix is one of a format, without
     hidden ones.
 
-    They hold ``envelopes`` if these have a format.
+    They hold ``envelopes``, or rows.
 
     Raises InputError for a file of an unknown format, and where the file system does not answer.
     """
@@ -250,18 +251,19 @@ def find_files(name: str, pattern: str, envelopes: Envelopes = PLAIN) -> tuple[F
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
         raise InputError(f"{name}: cannot look for {pattern}: {cause(error)}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
-    formats = {None: FORMAT_NAMES, "debezium": tuple(DEBEZIUM)}.get(envelopes.format, ("json lines",))
+    holds = envelopes or Envelopes()
+    formats = {"": FORMAT_NAMES, "debezium": tuple(DEBEZIUM)}.get(holds.format, ("json lines",))
     return tuple(
         File(
             path=file.path,
             bytes=file.bytes,
             written=file.written,
             shown=shown(file.path),
-            format=DEBEZIUM[format_] if envelopes.format == "debezium" else envelopes.format or format_,
-            table=envelopes.table,
-            key=envelopes.key,
-            columns=envelopes.columns,
-            placeholders=envelopes.placeholders,
+            format=DEBEZIUM[format_] if holds.format == "debezium" else holds.format or format_,
+            table=holds.table,
+            key=holds.key,
+            columns=holds.columns,
+            placeholders=holds.placeholders,
         )
         for file in matched
         if not folder or has_format(file.path)
@@ -273,7 +275,7 @@ def look_into(
     name: str,
     files: tuple[File, ...],
     columns: Columns,
-    layout: Layout = (),
+    *,
     remembered: Layout = (),
     before: pa.Schema | None = None,
     read: ReadBefore = NONE_READ,
@@ -283,13 +285,13 @@ def look_into(
 ) -> Changelog:
     """Look at what files say of themselves, and at their first records.
 
-    The time unit of a file that says its own replaces the one in ``columns``; ``layout`` are the types of
-    columns of CSV files, and ``remembered`` those of columns that a file need not have. ``before`` are the columns
+    The time unit of a file that says its own replaces the one in ``columns``; ``remembered`` are the types of
+    columns that a file need not have. ``before`` are the columns
     of the rows of envelopes in an earlier run, for files of which nothing shows them, and ``read`` the
     transactions of a slot that were read there. ``is_known``: rows of the table were read there. ``held_times`` says
     of columns whether they held times there, or numbers. ``keyed_later``: the key of envelopes may be unknown.
 
-    Raises InputError for a file that cannot be read, or does not have a column of ``layout``.
+    Raises InputError for a file that cannot be read, or does not have a declared column.
     """
     try:
         for file in files:
@@ -314,7 +316,7 @@ def look_into(
             require_one_type(name, key, evidence.types)
             files = tuple(replace(file, key=key, columns=file.columns or evidence.whole) for file in files)
             columns = replace(columns, key=key)
-        files = in_one_layout([_looked_into(name, file, columns, layout, remembered) for file in files])
+        files = in_one_layout([_looked_into(name, file, columns, remembered) for file in files])
         formats = {file.format for file in files}
         if len(formats) == 1 and (plain := plain_format(formats.pop())) is not None and plain.require_alike is not None:
             plain.require_alike(name, files)
@@ -334,7 +336,6 @@ def look_into(
         first=tuple(row for _, row in first),
         times=times,
         types=types,
-        declared=layout,
         evidence=evidence,
         waiting=log.waiting,
         read=log.read,
@@ -348,13 +349,13 @@ def no_key(name: str, format: str, columns: Columns) -> str:
     return f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=){remedy}"
 
 
-def _looked_into(name: str, file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
+def _looked_into(name: str, file: File, columns: Columns, remembered: Layout) -> File:
     """The file with what it says itself of its columns."""
     try:
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
         unit, *_ = [READERS[file.format].unit(file, column) for column in of_order]  # all refuse times of day
         file, plain = replace(file, unit=unit), plain_format(file.format)
-        return file if plain is None or plain.described is None else plain.described(file, columns, layout, remembered)
+        return file if plain is None or plain.described is None else plain.described(file, columns, remembered)
     except OSError:
         raise
     except ValueError as error:

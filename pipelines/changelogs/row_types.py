@@ -41,7 +41,7 @@ def row_types(changelog: Changelog, reference: Collection[str] = ()) -> pa.Schem
 
 
 def _declared(changelog: Changelog) -> dict[str, pa.DataType]:
-    return {name: type_named(kind) for name, kind in changelog.declared}
+    return {name: type_named(kind) for name, kind in changelog.columns.declared}
 
 
 def _schemas(changelog: Changelog) -> Iterator[pa.Schema]:

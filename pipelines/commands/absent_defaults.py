@@ -56,7 +56,7 @@ def without_absent_defaults(
             columns = replace(columns, delete=None)
         if said:
             remarks.append(f"{changelog.name} have no column {' or '.join(map(repr, said))}: {' and '.join(said.values())}")
-        made.append(look_into(changelog.name, changelog.files, columns, changelog.declared) if said else changelog)
+        made.append(look_into(changelog.name, changelog.files, columns) if said else changelog)
     return tuple(made), remarks
 
 

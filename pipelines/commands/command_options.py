@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from beam_joins.pipelines.commands.command_line import add_runner, parse_known
 from beam_joins.pipelines.commands.command_spec import Names
@@ -16,24 +16,19 @@ from beam_joins.pipelines.io.targets import target_at
 _OF_JOB: Final = ("how", "on_bad_record")
 
 
-class Arguments(NamedTuple):
-    """Our own options, and those that are Beam's."""
-
-    args: argparse.Namespace
-    beam: list[str]
-
-
-def parse(names: Names, argv: Sequence[str] | None) -> Arguments:
-    """Parse the command line; exits with code 2 for an option that neither we nor Beam knows."""
-    arguments = Arguments(*parse_known(_parser(names), argv))
-    args = arguments.args
+def parse(names: Names, argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line; ``beam_options`` of the result are the options of Beam's. Exits with code 2 for an option of
+    neither.
+    """
+    args, beam_options = parse_known(_parser(names), argv)
+    args.beam_options = beam_options
     args.by_default = set()
     args.to_target = None if args.to is None else target_at("--to", args.to)
     args.to = args.to_target and args.to_target.shown
     take_addresses(names, args)
     for side in names.sides:
         args.by_default |= take_defaults(side, args)
-    return arguments
+    return args
 
 
 def what_is_made(names: Names, args: argparse.Namespace) -> dict[str, Any]:

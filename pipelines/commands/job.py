@@ -90,7 +90,7 @@ class Job:
                 ("apply_as_deletes", columns.delete),
                 ("apply_as_truncates", columns.truncate),
                 ("ignored", columns.ignore),
-                *(("schema", column) for column, _ in (changelog.declared if changelog.files else ())),
+                *(("schema", column) for column, _ in (changelog.columns.declared if changelog.files else ())),
             )
             named = [(columns.flag(option), column) for option, column in of_record if column is not None]
             if side == 0:

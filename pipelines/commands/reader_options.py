@@ -81,7 +81,7 @@ def columns_of(side: Side, args: Namespace) -> Columns:
                 raise InputError(
                     f"{side.flag(name)} is not for {side.flag('format')}={envelope}, whose envelopes say that themselves: leave it out"
                 )
-        return enveloped(side.option)
+        return replace(enveloped(side.option, _envelopes(side, args)), declared=_schema_overrides(side, args))
     for name in _OF_EVENTS.keys() - _OF_ROWS.keys():
         if side.value_of(args, name):
             raise InputError(f"{side.flag(name)} is for files of envelopes: give {side.flag('format')} too, or leave it out")
@@ -93,29 +93,9 @@ def columns_of(side: Side, args: Namespace) -> Columns:
 
     key = tuple(values.pop("key"))
     try:
-        return replace(plain_columns(**values, side=side.option), key=key)
+        return replace(plain_columns(**values, side=side.option), key=key, declared=_schema_overrides(side, args))
     except ValueError as error:
         raise InputError(str(error)) from error
-
-
-def envelopes_of(side: Side, args: Namespace) -> Envelopes:
-    """The envelopes that the rows of an input are in, as the options say. Raises InputError."""
-    format_, placeholders = side.value_of(args, "format"), tuple(side.value_of(args, "unavailable_value") or ())
-    if placeholders and format_ != "debezium":
-        raise InputError(f"{side.flag('unavailable_value')} is for {side.flag('format')}=debezium: leave it out")
-    return Envelopes(format_, side.value_of(args, "table") or "", tuple(_value(side, args, "key") or ()), placeholders=placeholders)
-
-
-def schema_overrides(side: Side, args: Namespace) -> Layout:
-    """The types of columns that the options give. Raises InputError."""
-    values = []
-    for each in filter(None, map(str.strip, re.split(r",(?![^()]*\))", side.value_of(args, "schema_overrides")))):
-        name, _, kind = each.rpartition(":")
-        if not name or not is_type(kind):
-            flag = side.flag("schema_overrides")
-            raise InputError(f"{flag}: {each} is not of the form COLUMN:TYPE with one of the types {', '.join(TYPES)}")
-        values.append((name, kind))
-    return tuple(values)
 
 
 def names_in(listed: str) -> tuple[str, ...]:
@@ -125,6 +105,26 @@ def names_in(listed: str) -> tuple[str, ...]:
     ('region', 'id')
     """
     return tuple(filter(None, map(str.strip, listed.split(","))))
+
+
+def _envelopes(side: Side, args: Namespace) -> Envelopes:
+    """The envelopes that the rows of an input are in, as the options say. Raises InputError."""
+    format_, placeholders = side.value_of(args, "format"), tuple(side.value_of(args, "unavailable_value") or ())
+    if placeholders and format_ != "debezium":
+        raise InputError(f"{side.flag('unavailable_value')} is for {side.flag('format')}=debezium: leave it out")
+    return Envelopes(format_, side.value_of(args, "table") or "", tuple(_value(side, args, "key") or ()), placeholders=placeholders)
+
+
+def _schema_overrides(side: Side, args: Namespace) -> Layout:
+    """The types of columns that the options give. Raises InputError."""
+    values = []
+    for each in filter(None, map(str.strip, re.split(r",(?![^()]*\))", side.value_of(args, "schema_overrides")))):
+        name, _, kind = each.rpartition(":")
+        if not name or not is_type(kind):
+            flag = side.flag("schema_overrides")
+            raise InputError(f"{flag}: {each} is not of the form COLUMN:TYPE with one of the types {', '.join(TYPES)}")
+        values.append((name, kind))
+    return tuple(values)
 
 
 def _value(side: Side, args: Namespace, name: str) -> Any:

@@ -5,6 +5,7 @@ Beam is imported only when a run begins: help and errors of the command line com
 
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
-from beam_joins.pipelines.commands.command_options import Arguments, parse
+from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.runs_options import check_runs_options
@@ -39,15 +40,14 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
     with interruptible() as interruption:
         try:
             with progress.phase("start-up"):
-                arguments = parse(names, argv)
-                args = arguments.args
+                args = parse(names, argv)
                 interruption.at_second = args.follow
                 check_runs_options(args, names)
                 if not args.dry_run:
-                    start_early(args.runner, arguments.beam)  # a JVM starts while Beam is imported
-                options = beam_options(args.runner, arguments.beam)
+                    start_early(args.runner, args.beam_options)  # a JVM starts while Beam is imported
+                options = beam_options(args.runner, args.beam_options)
             run = _looked_at if args.dry_run else _in_runs if args.state_dir else _alone
-            if (text := run(names, arguments, options, progress, interruption)) is not None:
+            if (text := run(names, args, options, progress, interruption)) is not None:
                 print(text)
         except (Exception, KeyboardInterrupt) as error:
             interrupted = interruption.sentence, 0 if interruption.at_second else interruption.exit_code
@@ -59,10 +59,8 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _alone(
-    names: Names, arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption
-) -> str | None:
-    args, result = arguments.args, standard_result(arguments.args)
+def _alone(names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption) -> str | None:
+    result = standard_result(args)
     with standard_streams(names, args), spooled_inputs(names, args):
         with progress.phase("start-up"):
             from beam_joins.pipelines.commands.merged_result import MergedResult
@@ -78,8 +76,8 @@ def _alone(
         if result is not None:
             files |= {CHANGES if result == "output" else LATEST: [STANDARD]}
         summary = job.summary(report, files, progress.seconds)
-        _write_report(arguments, summary)
-    text = _said(arguments, summary)
+        _write_report(args, summary)
+    text = _said(args, summary)
     if result is None or text is None:
         return text
     print(text, file=sys.stderr)  # standard output has the result
@@ -87,24 +85,20 @@ def _alone(
 
 
 def _looked_at(
-    names: Names, arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption
+    names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption
 ) -> str | None:
     from beam_joins.pipelines.commands.dry_run import dry_run
 
-    args = arguments.args
     with standard_streams(names, args), spooled_inputs(names, args, _LOOK_ROWS):
         return dry_run(names, args, options)
 
 
-def _in_runs(
-    names: Names, arguments: Arguments, options: "PipelineOptions", progress: Progress, interruption: Interruption
-) -> str | None:
+def _in_runs(names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption) -> str | None:
     with progress.phase("start-up"):
         from beam_joins.pipelines.commands.repeated_runs import follow
         from beam_joins.pipelines.commands.runner_setup import any_runner
         from beam_joins.pipelines.commands.runs import Runs
 
-        args = arguments.args
         runs = Runs(names, args)
     if args.follow:
         return follow(runs, options, args, interruption)
@@ -113,22 +107,22 @@ def _in_runs(
         elements = next((inputs.elements for inputs in args.inputs.values()), "files")
         return f"no new {elements}: nothing to do"
     summary = ended.summary(progress.seconds)
-    _write_report(arguments, summary)
-    return _said(arguments, summary)
+    _write_report(args, summary)
+    return _said(args, summary)
 
 
-def _write_report(arguments: Arguments, summary: "Summary") -> None:
-    if arguments.args.report:
+def _write_report(args: Namespace, summary: "Summary") -> None:
+    if args.report:
         from beam_joins.pipelines.commands.report.page import write_page
 
-        write_page(arguments.args.report, summary)
+        write_page(args.report, summary)
 
 
-def _said(arguments: Arguments, summary: "Summary") -> str | None:
+def _said(args: Namespace, summary: "Summary") -> str | None:
     """What to print of a summary; for programs it goes where the options say."""
     from beam_joins.pipelines.commands.write_json import STDOUT, write_json
 
-    path = arguments.args.json
+    path = args.json
     if path is not None:
         write_json(summary, path)
     return None if path == STDOUT else summary.text()

@@ -18,7 +18,7 @@ from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.envelopes.slot_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.pipelines.formats.layout import UNKNOWN, Layout
+from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.results.counts import Tally, add_up
 from beam_joins.transforms.connect import schema_text, text_schema
 
@@ -70,9 +70,7 @@ class CommandMemory:
         waiting = self._waiting[side]
         return [replace(file, start=waiting[file.path]) for file in files if file.path in waiting]
 
-    def changelog(
-        self, of: Side, files: Sequence[File], columns: Columns, layout: Layout, table: DatabaseTable | None = None
-    ) -> Changelog:
+    def changelog(self, of: Side, files: Sequence[File], columns: Columns, table: DatabaseTable | None = None) -> Changelog:
         """The new files of one side, read as those of earlier runs were. ``table``: what the database says of the side's table.
 
         Raises InputError.
@@ -90,12 +88,11 @@ class CommandMemory:
             side,
             tuple(files),
             columns,
-            layout,
-            tuple(self._types[side].items()),
-            before,
-            self._read[side],
-            bool(self._columns[side]),
-            self._times[side],
+            remembered=tuple(self._types[side].items()),
+            before=before,
+            read=self._read[side],
+            is_known=bool(self._columns[side]),
+            held_times=self._times[side],
         )
         changelog.require_table()
         self._read[side] = changelog.read

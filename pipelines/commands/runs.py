@@ -21,7 +21,7 @@ from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
-from beam_joins.pipelines.commands.reader_options import columns_of, envelopes_of, schema_overrides
+from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.commands.run_memory import CommandMemory
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, fixed_options, of_run, require_same
 from beam_joins.pipelines.commands.spooled_inputs import spooled
@@ -62,7 +62,6 @@ class Runs:
         """The tables that a database describes, as the last run has seen them."""
         self._remembered = f"{names.command} command"
         self._columns = {side: columns_of(side, args) for side in names.sides}
-        self._layouts = {side: schema_overrides(side, args) for side in names.sides}
         self._places = {LATEST: args.latest} if args.latest else {}
         if args.changes:
             self._places = {CHANGES: changes_pattern(args.changes), **self._places}
@@ -82,8 +81,8 @@ class Runs:
         """The existing files of each input; those at addresses are read in the run."""
         args = self._args
         return {
-            side.name: () if side.name in args.inputs else find_files(side.name, side.path(args), envelopes_of(side, args))
-            for side in self._names.sides
+            side.name: () if side.name in args.inputs else find_files(side.name, side.path(args), columns.envelopes)
+            for side, columns in self._columns.items()
         }
 
     def run(self, arrived: Arrived, runner: Runner, progress: Progress, interruption: Interruption) -> Ended | None:
@@ -166,8 +165,7 @@ class Runs:
 
     def _job(self, memory: CommandMemory, new: Arrived) -> Job:
         changelogs = tuple(
-            memory.changelog(side, new[side.name], columns, self._layouts[side], self._tables.get(side.name))
-            for side, columns in self._columns.items()
+            memory.changelog(side, new[side.name], columns, self._tables.get(side.name)) for side, columns in self._columns.items()
         )
         made, self._made = tuple(self._made), []
         job = Job(

@@ -13,7 +13,7 @@ from beam_joins.pipelines.commands.absent_defaults import without_absent_default
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
 from beam_joins.pipelines.commands.job import Job
-from beam_joins.pipelines.commands.reader_options import columns_of, envelopes_of, schema_overrides
+from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern
 from beam_joins.pipelines.formats.change_records import Made
 from beam_joins.pipelines.results.output_files import Output, absent_folders, check_output, refuse_inputs
@@ -54,13 +54,12 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
 
 def _changelog(side: Side, args: Namespace, look_bytes: int) -> Changelog:
     """The changelog of a side: spooled changes, or files."""
-    columns, folders = columns_of(side, args), bool(args.state_dir)
-    layout, envelopes = schema_overrides(side, args), envelopes_of(side, args)
+    columns = columns_of(side, args)
     if (table := args.spooled.tables.get(side.name)) is not None:
         return changelog_of_table(side.name, args.spooled.files[side.name], columns, table)
     if (files := args.spooled.files.get(side.name)) is not None:
-        return look_into(side.name, tuple(replace(file, look_bytes=look_bytes) for file in files), columns, layout)
-    return find_changelog(side.name, side.path(args), columns, layout, envelopes, look_bytes, folders=folders)
+        return look_into(side.name, tuple(replace(file, look_bytes=look_bytes) for file in files), columns)
+    return find_changelog(side.name, side.path(args), columns, look_bytes=look_bytes, folders=bool(args.state_dir))
 
 
 def _refuse_same(paths: Iterable[tuple[str, str | None]]) -> None:

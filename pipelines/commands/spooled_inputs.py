@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from beam_joins.pipelines.commands.command_spec import Names
-from beam_joins.pipelines.commands.reader_options import envelopes_of
+from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.io.inputs import InputOptions, Inputs, Spooled, inputs_of
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def take_addresses(names: Names, args: Namespace) -> None:
 
 def spooled(names: Names, args: Namespace, state: "StateFolder | None", folder: str = "", most_rows: int | None = None) -> Spooled:
     """What has come for the inputs at addresses since the last run. Raises InputError."""
-    envelopes = {side.name: envelopes_of(side, args) for side in names.sides}
+    columns = {side.name: columns_of(side, args) for side in names.sides}
+    envelopes = {name: each.envelopes for name, each in columns.items() if each.envelopes is not None}
     rounds = [inputs.read(envelopes, state, folder, most_rows) for inputs in _kinds(args.inputs)]
     files = {name: each for read in rounds for name, each in read.files.items()}
     tables = {name: each for read in rounds for name, each in read.tables.items()}

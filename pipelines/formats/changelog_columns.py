@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from beam_joins.iso_times import EPOCH, has_nanoseconds, micros_of_text
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
+from beam_joins.pipelines.formats.layout import Layout
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +49,8 @@ class Columns:
     what the sequence is of (null: not known), ``left_out`` the columns
     that a row does not have as they did not change, and ``life`` the encoded
     :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns begin with, ``orders`` for
-    ``--orders-key``; empty: nothing; None: Python. ``enveloped``: all but the key are made of what envelopes say.
+    ``--orders-key``; empty: nothing; None: Python. ``envelopes``: those that the rows are in, which
+    say all but the key. ``declared`` are the types of columns that options name.
 
     >>> columns = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
     >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
@@ -78,7 +80,13 @@ class Columns:
     log: str | None = None
     left_out: str | None = None
     life: str | None = None
-    enveloped: bool = False
+    envelopes: "Envelopes | None" = None
+    declared: Layout = ()
+
+    @property
+    def enveloped(self) -> bool:
+        """Whether envelopes say what the columns of rows say else."""
+        return self.envelopes is not None
 
     def flag(self, name: str) -> str:
         """An option of these columns as it is written: :func:`flag_of` their side."""
@@ -229,22 +237,25 @@ def flag_of(side: str | None, option: str) -> str:
 
 
 class Envelopes(NamedTuple):
-    """What is told of envelopes.
+    """The envelopes of rows, as options describe them.
 
-    Their ``format``, None for rows without; the ``table`` whose rows count, by its full name or the last part
+    Their ``format``, or that of changes at an address; the ``table`` whose rows count, by its full name or the last part
     of it (empty: all rows); the names of its primary ``key`` (empty: those that the envelopes name); all
     ``columns`` of its rows, where they are known; and the ``placeholders`` that stand for values that did not
     change, other than Debezium's own.
     """
 
-    format: Literal["debezium", "wal2json", "maxwell"] | None = None
+    format: str = ""
     table: str = ""
     key: tuple[str, ...] = ()
     columns: "pa.Schema | None" = None
     placeholders: tuple[str, ...] = ()
 
 
-def enveloped(side: str | None) -> Columns:
+_UNDESCRIBED: Final = Envelopes()
+
+
+def enveloped(side: str | None, envelopes: Envelopes = _UNDESCRIBED) -> Columns:
     """The columns of changes in envelopes, without the key."""
     return Columns(
         key=(),
@@ -259,7 +270,7 @@ def enveloped(side: str | None) -> Columns:
         log=LOG,
         left_out=LEFT_OUT,
         life=LIFE,
-        enveloped=True,
+        envelopes=envelopes,
     )
 
 

@@ -368,10 +368,11 @@ def _json_texts(column: pa.Array) -> pa.Array:
     return texts_without_units(column) if pa.types.is_duration(column.type) else texts_of(iso_texts(column))
 
 
-def _described(file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
+def _described(file: File, columns: Columns, remembered: Layout) -> File:
     """The file with its text and the types of its columns."""
     file = with_its_text(file, *columns.csv, columns.flag("encoding"))
-    return replace(file, layout=layout_of(file, layout, remembered), declared=tuple(name for name, _ in layout))
+    declared = tuple(name for name, _ in columns.declared)
+    return replace(file, layout=layout_of(file, columns.declared, remembered), declared=declared)
 
 
 FORMAT: Final = FileFormat(

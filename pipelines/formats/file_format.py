@@ -96,7 +96,7 @@ class FileFormat:
     schema: Callable[[str], pa.Schema] | None = None
     columnar: bool = False
     options: tuple[str, ...] = ()
-    described: Callable[[File, Columns, Layout, Layout], File] | None = None
+    described: Callable[[File, Columns, Layout], File] | None = None
     require_alike: Callable[[str, Sequence[File]], None] | None = None
     nests: bool = True
     of_json: bool = False

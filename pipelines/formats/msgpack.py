@@ -285,7 +285,7 @@ def _type_of(values: list[Any]) -> pa.DataType:
     return type_of_values(values)
 
 
-def _described(file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
+def _described(file: File, columns: Columns, remembered: Layout) -> File:
     """The file; raises ValueError for times that order its records beside the event time: as numbers they could not be told
     from those of other files.
     """

@@ -168,7 +168,7 @@ class ParquetEncoder(StructEncoder):
         return RowsWriter(file, pq.ParquetWriter(file, self._columns))
 
 
-def _described(file: File, columns: Columns, layout: Layout, remembered: Layout) -> File:
+def _described(file: File, columns: Columns, remembered: Layout) -> File:
     """The file, whose bytes are text where the operation is bytes: a writer that does not mark that marks no text."""
     return replace(file, is_unmarked=dict(FORMAT.reader.types(file)).get(columns.delete or "") == "binary")
 

@@ -125,8 +125,8 @@ PLAIN: Final = Columns(key=("order_id",), timestamp="updated_at", sequence="lsn"
 def read(path: Path, on_bad_record: OnBadRecord) -> tuple[list[Row], list[Row]]:
     """The records as a run reads them, and as it reads them one by one. Raises InputError."""
     format_: Any = path.name.split(".")[0]
-    envelopes = Envelopes() if format_ in ("orders", "zstd") else Envelopes(format=format_, key=("order_id",))
-    actual = find_changelog("orders", str(path), enveloped("orders") if envelopes.format else PLAIN, envelopes=envelopes)
+    in_envelopes = enveloped("orders", Envelopes(format=format_, key=("order_id",)))
+    actual = find_changelog("orders", str(path), PLAIN if format_ in ("orders", "zstd") else in_envelopes)
     reading = Reading(
         columns=actual.columns,
         key=("whole numbers",),

@@ -103,7 +103,7 @@ def test_runs_say_what_they_read_in_its_own_terms(tmp_path: Path) -> None:
     base = ["--foreign-key", "by", "--latest", str(tmp_path / "l.jsonl"), "--state-dir", str(tmp_path / "s")]
 
     def came(left: str, right: str, new: dict[str, list[File]]) -> str:
-        args = parse(JOIN, ["--left", left, "--right", right, *base]).args
+        args = parse(JOIN, ["--left", left, "--right", right, *base])
         return Runs(JOIN, args)._came(new)
 
     both, one = {"left rows": [file, file], "right rows": [file]}, {"left rows": [file], "right rows": []}

@@ -64,7 +64,7 @@ def test_nothing_starts_early_for_another_runner_or_with_options_of_the_server(
 
 
 def test_parsing_arguments_starts_nothing_nor_do_options_that_are_refused(started: list[JobServer]) -> None:
-    assert parse(ORDERS, ["--runner=SparkRunner"]).args.runner == "SparkRunner"
+    assert parse(ORDERS, ["--runner=SparkRunner"]).runner == "SparkRunner"
     assert main(["--runner=SparkRunner", "--follow"]) == 2
     assert started == []
 

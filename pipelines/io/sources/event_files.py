@@ -48,7 +48,7 @@ class EventFiles:
         self._name, self._pattern, self._key, self._on_bad_record = table or "changelog", pattern, key, on_bad_record
         self._schema, self._said = schema if isinstance(schema, pa.Schema) else None, schema == "said"
         self._envelopes = Envelopes(format, table, top_columns(key), self._schema, placeholders(unavailable_value, format))
-        self._changelog = find_changelog(self._name, pattern, enveloped(self._name), (), self._envelopes, keyed_later=True)
+        self._changelog = find_changelog(self._name, pattern, enveloped(self._name, self._envelopes), keyed_later=True)
         for column in () if self._schema is None else self._schema.names:  # Arrow would make a column of nulls of a name with a typo
             self._changelog.require("schema=", column)
         types = self._changelog.evidence.types if self._said else ()
