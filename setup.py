@@ -12,6 +12,7 @@ KAFKA = ["confluent-kafka>=2.5"]
 SCHEMA_REGISTRY = ["confluent-kafka[schemaregistry]>=2.15"]  # the first that asks again where a connection fails
 DELTA = ["deltalake>=1.6"]
 DUCKLAKE = ["duckdb>=1.5", "duckdb-extension-ducklake>=1.5"]  # the latter has DuckDB's extension, and pins its version
+MSGPACK = ["msgpack>=1.2.4"]  # earlier ones allocate an array as long as a damaged file states
 POSTGRES = ["psycopg[binary]>=3.1"]
 YAML = ["apache-beam[yaml]"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
@@ -22,6 +23,7 @@ TEST = [
     *SCHEMA_REGISTRY,
     *DELTA,
     *DUCKLAKE,
+    *MSGPACK,
     *YAML,
     "playwright>=1.45",
     "pytest>=8,<9.2",  # with 9.2 the groups of pytest-xdist 3.8 have no effect
@@ -87,6 +89,7 @@ setup(
         "docs": DOCS,
         "ducklake": DUCKLAKE,
         "kafka": KAFKA,
+        "msgpack": MSGPACK,
         "postgres": POSTGRES,
         "schema-registry": SCHEMA_REGISTRY,
         "test": TEST,

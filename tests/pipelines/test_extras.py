@@ -3,13 +3,19 @@
 import importlib
 import json
 import sys
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.io import WriteDelta
 from beam_joins.pipelines.base import extras
 from beam_joins.pipelines.base.extras import MissingExtra, installing, needs
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
+from beam_joins.pipelines.formats import msgpack
+from beam_joins.pipelines.formats.changelog_columns import Columns
+from beam_joins.pipelines.formats.registry import growing_suffixes
 from beam_joins.pipelines.io import write_delta
 from beam_joins.pipelines.io.sources.topics import kafka
 
@@ -78,3 +84,13 @@ def test_a_missing_extra_is_an_import_error_and_a_wrong_input(monkeypatch: pytes
     monkeypatch.setattr(write_delta, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="^Delta tables need deltalake: pip install "):
         WriteDelta("delta")
+
+
+def test_files_of_messagepack_alone_need_their_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "msgpack", None)
+    assert ".jsonl" in growing_suffixes()
+    (tmp_path / "a.msgpack").write_bytes(b"\x81\xa2id\x01")
+    with pytest.raises(MissingExtra, match="^MessagePack files need msgpack: pip install "):
+        find_changelog("rows", str(tmp_path / "a.msgpack"), Columns(key=("id",), timestamp="id"))
+    with pytest.raises(MissingExtra, match="^MessagePack files need msgpack: pip install "):
+        msgpack.MsgpackEncoder(pa.schema([]), pairs=False)

@@ -332,7 +332,8 @@ def test_values_of_messagepack_are_exact_and_damage_is_told_with_the_number_of_t
     encoder = MsgpackEncoder(pa.schema([(name, column.type) for name, column in columns.items()]), pairs=False)
     encoded = b"".join(encoder.encoded(list(columns.values())).to_pylist())
     path = tmp_path / "a.msgpack"
-    path.write_bytes(encoded + msgspec.msgpack.encode([1]) + msgspec.msgpack.encode({1: 2}))
+    others = b"\x81\x91\x01\x02", b"\x81\xa1a\xa2\xc3\x28", b"\x81\xa1a\xd4\x05\x00", b"\x81\xa1a" + b"\x91" * 300 + b"\x01"
+    path.write_bytes(encoded + msgspec.msgpack.encode([1]) + msgspec.msgpack.encode({1: 2}) + b"".join(others))
     file = file_of(path, "msgpack")
     (raw,) = MsgpackReader().rows(Part(3, file, 0, 0), None)
     noon = NOON.replace(tzinfo=dt.UTC)
@@ -358,6 +359,10 @@ def test_values_of_messagepack_are_exact_and_damage_is_told_with_the_number_of_t
         },
         "not a map but [1]",
         "a name is no text: 1",
+        "a name is no text: [1]",
+        "a text is not UTF-8 (byte 0xc3): write what is no text as bytes",
+        "a value is of the extension type 5, which is not known: write it as bytes or text",
+        "nested too deeply",
     ]
     first, second = MsgpackReader().first(file)
     assert (first["at"], first["far"], second["at"]) == (MICROS, FAR * 1_000_000, Decimal("-0.001"))
@@ -365,7 +370,9 @@ def test_values_of_messagepack_are_exact_and_damage_is_told_with_the_number_of_t
     assert MsgpackReader().where(Part(3, file, 0, 0), raw.places[3].as_py()) == "record 4"
     for end, sentence in (
         (b"\x81\xa1a", "^is cut off within record 3$"),
+        (b"\xdd\x3f\xff\xff\xff", "^is cut off within record 3$"),
         (b"\xc1", r"^is damaged in record 3 \(byte 0xc1 begins no value\)$"),
+        (b"\x91" * 2_000, r"^is damaged in record 3 \(nested too deeply\)$"),
     ):
         path.write_bytes(encoded + end)
         with pytest.raises(ValueError, match=sentence):
