@@ -37,8 +37,8 @@ class ReadChangelog(ReadTable):
     delete. Change events of a CDC tool are read by :class:`~beam_joins.io.ReadChangeEvents`.
 
     * ``path``: a path or a glob, on any filesystem that Beam knows. The suffix says the format: JSON lines and CSV with a
-      header, also ``.gz``, ``.bz2`` and ``.zst``; Avro; Parquet; Arrow IPC; MessagePack. Large files are read in parts,
-      side by side.
+      header, also ``.gz``, ``.bz2`` and ``.zst``; Avro; Parquet; Arrow IPC; MessagePack (extra
+      ``msgpack``). Large files are read in parts, side by side.
     * ``key``: the columns of the primary key, ``"id"`` or ``["region", "id"]``.
     * ``timestamp_by``: the column with the event time: a whole number, a timestamp, a date, or text in ISO 8601; in UTC
       without a zone.
