@@ -21,11 +21,11 @@ from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
 from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
-from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, Waiting, slot_log
+from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, Waiting, slot_log
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import Layout, in_one_layout
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind
-from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, PACKED, format_of, has_format, plain_format, titles_of
+from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, PACKED, Format, format_of, has_format, plain_format, titles_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText
 from beam_joins.transforms.connect import calling, cause
 
@@ -252,19 +252,20 @@ def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> t
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
         raise InputError(f"{name}: cannot look for {pattern}: {cause(error)}") from error
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
-    holds = envelopes or Envelopes()
-    formats = {"": FORMAT_NAMES, "debezium": tuple(DEBEZIUM)}.get(holds.format, ("json lines",))
+    if envelopes is None:
+        formats: Sequence[Format] = FORMAT_NAMES
+        described: dict[str, Any] = {}
+    else:
+        formats = tuple(DEBEZIUM) if envelopes.format == "debezium" else ("json lines",)
+        described = {name: getattr(envelopes, name) for name in ("table", "key", "columns", "placeholders")}
     return tuple(
         File(
             path=file.path,
             bytes=file.bytes,
             written=file.written,
             shown=shown(file.path),
-            format=DEBEZIUM[format_] if holds.format == "debezium" else holds.format or format_,
-            table=holds.table,
-            key=holds.key,
-            columns=holds.columns,
-            placeholders=holds.placeholders,
+            format=format_ if envelopes is None else DEBEZIUM[format_] if envelopes.format == "debezium" else envelopes.format,
+            **described,
         )
         for file in matched
         if not folder or has_format(file.path)
@@ -300,7 +301,7 @@ def look_into(
                 FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
             if not file.bytes and not READERS[file.format].may_be_empty:
                 raise InputError(f"{name}: {file.shown} is empty, where a file of {file.format} has at least its schema: leave it out")
-        evidence, log, absent = NOTHING, SlotLog(files), ""
+        evidence, log, absent = NOTHING, None, ""
         if any(file.format == "wal2json" and not file.look_bytes for file in files):
             log = slot_log(name, files, read)
             files = log.files
@@ -338,8 +339,8 @@ def look_into(
         times=times,
         types=types,
         evidence=evidence,
-        waiting=log.waiting,
-        read=log.read,
+        waiting=() if log is None else log.waiting,
+        read=NONE_READ if log is None else log.read,
         absent=absent,
     )
 

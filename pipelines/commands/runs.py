@@ -141,6 +141,8 @@ class Runs:
 
     def _new(self, folder: StateFolder, unseen: Mapping[str, Sequence[File]]) -> tuple[Mapping[str, Sequence[File]], list[str]]:
         """The new files of each side, and what the summary says of inputs at addresses."""
+        if not self._args.inputs:
+            return unseen, []
         read = spooled(self._names, self._args, folder)
         self._tables = read.tables
         return {**unseen, **read.files}, list(read.remarks)

@@ -55,9 +55,10 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
 def _changelog(side: Side, args: Namespace, look_bytes: int) -> Changelog:
     """The changelog of a side: spooled changes, or files."""
     columns = columns_of(side, args)
-    if (table := args.spooled.tables.get(side.name)) is not None:
-        return changelog_of_table(side.name, args.spooled.files[side.name], columns, table)
-    if (files := args.spooled.files.get(side.name)) is not None:
+    files = None if args.spooled is None else args.spooled.files.get(side.name)
+    if files is not None and (table := args.spooled.tables.get(side.name)) is not None:
+        return changelog_of_table(side.name, files, columns, table)
+    if files is not None:
         return look_into(side.name, tuple(replace(file, look_bytes=look_bytes) for file in files), columns)
     return find_changelog(side.name, side.path(args), columns, look_bytes=look_bytes, folders=bool(args.state_dir))
 

@@ -2,13 +2,13 @@
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from beam_joins.pipelines.commands.command_spec import Names
 from beam_joins.pipelines.commands.reader_options import columns_of
-from beam_joins.pipelines.io.inputs import InputOptions, Inputs, Spooled, inputs_of
+from beam_joins.pipelines.io.inputs import InputOptions, Inputs, Spooled, inputs_of, is_address
 
 if TYPE_CHECKING:
     from beam_joins.transforms.connect import StateFolder
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def take_addresses(names: Names, args: Namespace) -> None:
     """Find the inputs at addresses, which then are addresses without secrets. Raises InputError."""
-    sides = {side.name: side for side in names.sides if side.path(args) is not None}
+    sides = {side.name: side for side in names.sides if is_address(side.path(args) or "")}
     options = {
         name: InputOptions(
             side.path(args),
@@ -27,7 +27,7 @@ def take_addresses(names: Names, args: Namespace) -> None:
         )
         for name, side in sides.items()
     }
-    args.inputs = inputs_of(options)
+    args.inputs = inputs_of(options, [f"--{side.path_option}" for side in names.sides if side.name not in sides])
     for name, inputs in args.inputs.items():
         setattr(args, sides[name].path_option, inputs.shown[name])
         for option, value in inputs.options[name].items():
@@ -46,9 +46,12 @@ def spooled(names: Names, args: Namespace, state: "StateFolder | None", folder: 
 
 @contextmanager
 def spooled_inputs(names: Names, args: Namespace, most_rows: int | None = None) -> Iterator[None]:
-    """All that the inputs at addresses have lies in files, ``args.spooled``, while the block runs."""
-    with ExitStack() as stack:
-        folder = stack.enter_context(TemporaryDirectory(prefix="beam-joins-spool-")) if args.inputs else ""
+    """All that the inputs at addresses have lies in files, ``args.spooled``, while the block runs; None without such inputs."""
+    args.spooled = None
+    if not args.inputs:
+        yield
+        return
+    with TemporaryDirectory(prefix="beam-joins-spool-") as folder:
         args.spooled = spooled(names, args, None, folder, most_rows)
         yield
 

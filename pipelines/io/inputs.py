@@ -91,8 +91,17 @@ FORMS: Final = " ".join(f"{each.form}: {each.about}." for each in INPUTS)
 """The forms of addresses, for people."""
 
 
-def inputs_of(options: Mapping[str, InputOptions]) -> dict[str, Inputs]:
-    """The inputs at addresses, by their names; those of one kind are one. A path of a file is none.
+def is_address(path: str) -> bool:
+    """Whether a path is the address of an input.
+
+    >>> is_address("kafka://broker:9092/orders"), is_address("orders.jsonl")
+    (True, False)
+    """
+    return any(path.startswith(kind.begins) for kind in INPUTS)
+
+
+def inputs_of(options: Mapping[str, InputOptions], files: Sequence[str]) -> dict[str, Inputs]:
+    """The inputs at addresses, by their names; those of one kind are one. ``files`` are the options of other inputs.
 
     Raises InputError.
     """
@@ -102,5 +111,5 @@ def inputs_of(options: Mapping[str, InputOptions]) -> dict[str, Inputs]:
         if of_kind:
             cls: Any = getattr(import_module(kind.module), kind.name)
             others = [each.option for name, each in options.items() if name not in of_kind]
-            made |= dict.fromkeys(of_kind, cls.of(of_kind, others))
+            made |= dict.fromkeys(of_kind, cls.of(of_kind, [*others, *files]))
     return made
