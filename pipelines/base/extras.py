@@ -54,7 +54,7 @@ def installing(extra: Extra) -> str:
 
 
 def _requirement(extra: Extra, origin: dict[str, Any] | None) -> str:
-    """What pip is to install; ``origin`` is what it has noted about the installation (PEP 610).
+    """The requirement that pip is to install; ``origin`` is pip's record of the installation (PEP 610).
 
     >>> _requirement("kafka", None)
     "'beam-joins[kafka]'"

@@ -176,7 +176,7 @@ class Columns:
         )
 
     def fault(self, row: Row) -> str | None:
-        """What makes the record unusable, or None.
+        """The fault that makes the record unusable, or None.
 
         A null key or sequence is no fault here: the table drops and counts it.
         """
@@ -275,7 +275,7 @@ def enveloped(side: str | None, envelopes: Envelopes = _UNDESCRIBED) -> Columns:
 
 
 def key_fault(column: str, key: object) -> str | None:
-    """What makes a value unusable as a key or a reference, or None.
+    """The fault that makes a value unusable as a key or a reference, or None.
 
     >>> key_fault("id", 1.5)
     "column 'id' is no key: 1.5 (keys are whole numbers, text, true or false)"

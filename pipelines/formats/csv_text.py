@@ -70,7 +70,7 @@ def _byte_in(error: UnicodeDecodeError) -> str:
 
 
 def _remedy_for_bytes(flag: str) -> str:
-    """What to do about text that is not UTF-8; ``flag`` is the option for the encoding."""
+    """The remedy for text that is not UTF-8; ``flag`` is the option for the encoding."""
     return f"say with {flag} what it is, as in {flag.rstrip('=')}=cp1252 or latin-1"
 
 

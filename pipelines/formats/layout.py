@@ -16,7 +16,7 @@ TYPES: Final = ("int64", "double", "decimal(P,S)", "bool", "string")
 UNKNOWN: Final = "null"
 """The type of a column of which no value has been seen: text."""
 DELIMITERS: Final = (",", ";", "\t", "|")
-"""What may stand between the fields of a CSV file."""
+"""The characters that may stand between the fields of a CSV file."""
 DELIMITER_NAMES: Final = (",", ";", "tab", "|")
 """The same as options name them."""
 DECIMAL: Final = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")

@@ -38,11 +38,11 @@ class Enveloped(ABC):
     """
 
     bytes_text: BytesText = "base64"
-    """How bytes are written in the rows."""
+    """The encoding of bytes in the rows."""
 
     @abstractmethod
     def _envelope(self, file: File) -> Envelope:
-        """What understands the items of a file."""
+        """The interpreter of the items of a file."""
 
     @abstractmethod
     def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
@@ -124,7 +124,7 @@ class _Types:
         self._same: list[pa.Schema] = []
 
     def fault(self, change: RowChange) -> str | None:
-        """What is other than expected, or None."""
+        """The difference of a change's columns and types from those expected, in a sentence, or None."""
         schema = change.types
         if self._expected is None or schema is None or any(schema is same for same in self._same):
             return None

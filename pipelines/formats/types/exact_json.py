@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 BytesText = Literal["base64", "hexadecimal"]
-"""How bytes are written as text."""
+"""The encoding of bytes as text."""
 
 # what a fast parser might round: 19 digits and more, 16 digits and a point or an exponent, exponents below
 # -99
@@ -63,7 +63,7 @@ def object_of(line: bytes) -> dict[str, Any] | str:
 
 
 def _not_utf8(line: bytes) -> str | None:
-    """What is wrong with a line whose bytes are not UTF-8; None for others."""
+    """The fault of a line whose bytes are not UTF-8; None for others."""
     try:
         line.decode()
     except UnicodeDecodeError as error:
