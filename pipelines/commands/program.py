@@ -1,5 +1,5 @@
-"""How a program was called, so that its messages and its help name a command that the reader can type again; and
-the parser of its options.
+"""The name by which a program was called, so that its messages and its help show a command that the reader can type
+again; and the parser of its options.
 """
 
 import argparse
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """What to say of a name that is none of these.
+    """The suggestion for a name that is none of these; empty where no name is near.
 
     >>> nearest("left-kye", ["left-key", "right-key"]), nearest("x", ["left-key"]), nearest("FULL", ["inner", "outer"])
     (': do you mean left-key?', '', ': do you mean outer?')

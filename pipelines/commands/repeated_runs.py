@@ -80,7 +80,7 @@ def _paths(arrived: Arrived) -> set[str]:
 
 
 def line(ended: Ended, seconds: float) -> str:
-    """What a round has done.
+    """The line on a round that has ended.
 
     >>> from beam_joins.pipelines.results.counts import Tally
     >>> from beam_joins.pipelines.results.write_parts import Report, WrittenPart

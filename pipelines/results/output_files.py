@@ -47,7 +47,7 @@ class Output:
 
     @property
     def encode(self) -> ChangesInOrder | RowsInOrder:
-        """How batches of changes, or of the rows of the end, become records."""
+        """The encoder of batches of changes, or of the final rows, as records."""
         row = partial(_member, self.member) if self.member else _itself
         return RowsInOrder(self.records.of_rows, row) if self.records.of_finals else ChangesInOrder(self.records.of_changes, row)
 
@@ -125,7 +125,7 @@ class Staging(Publication):
         return os.path.join(self.attempt(output.claimed), f"whole-{output.name}-{os.path.basename(output.path)}")
 
     def size_text(self) -> str:
-        """How much the outputs hold so far, in words; empty where that is not visible from here."""
+        """The size of the outputs so far, in words; empty where it is not visible from here."""
         sizes = []
         for directory in {self.attempt(output.claimed) for output in self._outputs}:
             with suppress(OSError):  # a failed bundle removes its file

@@ -156,8 +156,8 @@ def _alone(directory: str) -> Iterator[None]:
 
 
 def _beginning_of(pid: int) -> str | None:
-    """What tells a process from another that gets its number later, where the system says it; None if there
-    is no such process.
+    """The start time of a process, which tells it from a later one with the same number, where the system says it;
+    None if there is no such process.
     """
     try:
         with suppress(PermissionError):  # another user's

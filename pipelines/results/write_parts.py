@@ -40,7 +40,7 @@ class WrittenPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What the workers of a run have reported: counts, written parts, figures."""
+    """The report of the workers of a run: counts, written parts, figures."""
 
     tallies: list[Tally]
     parts: list[WrittenPart]

@@ -29,15 +29,15 @@ _BROKEN_SECONDS = 5.0
 
 
 class Remains(Protocol):
-    """What a runner keeps of a run that has failed."""
+    """The files that a runner keeps of a run that has failed."""
 
     @property
     def notice(self) -> str:
         """A line that says at the start of the run where it is kept, or nothing."""
 
     def how_to_go_on(self, message: str, log: bytes) -> str:
-        """How to resume a job that failed with this message, for the end of the error's text; `log` is what
-        the server has logged.
+        """The advice on how to resume a job that failed with this message, for the end of the error's text; `log` is
+        the log of the server.
         """
 
     def end(self, *, succeeded: bool) -> None:

@@ -30,7 +30,7 @@ NOT_IN_YAML: Final = {
 
 
 class YamlForm(NamedTuple):
-    """How YAML writes an option: the type for Beam's documentation, what the help adds to the docstring, and the
+    """The form of an option in YAML: the type for Beam's documentation, the help's note to the docstring, and the
     conversion of a value, which gets the name of the option.
     """
 

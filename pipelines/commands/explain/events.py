@@ -1,4 +1,4 @@
-"""What happens in two tables and in their join, as the transforms give it on Beam's direct runner."""
+"""The events in two tables and in their join, as the transforms give them on Beam's direct runner."""
 
 import json
 import os

@@ -138,7 +138,7 @@ class Records:
 
 
 def _value_of(message: Any, field: pa.Field) -> Any:
-    """What Kafka says of a record, as JSON has a value of the type of a column."""
+    """The metadata of a record in Kafka for a field, in the JSON value of the field's type."""
     value = _COLUMNS[field.name](message)
     if isinstance(value, bytes) and pa.types.is_string(field.type):
         return value.decode()

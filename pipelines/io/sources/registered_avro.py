@@ -17,7 +17,7 @@ from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro
 from beam_joins.pipelines.io.sources.schema_registry import AvroSchema, SchemaRegistry
 
 NUMBERED: Final = b"\0"
-"""What such a value begins with."""
+"""The first byte of a value that names its schema by number."""
 _HEADER: Final = 5
 _UNNUMBERED: Final = (
     "the value does not begin with the byte 0 and the number of a schema: let the connector write with Confluent's "

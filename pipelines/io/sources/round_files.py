@@ -60,7 +60,7 @@ class RoundFiles(Generic[W]):
         self._open: dict[str, tuple[W, str]] = {}
 
     def to(self, series: str, of: Any = None) -> W:
-        """What writes the last file of a series: a new one where that does not take what it is ``of``."""
+        """The writer of the last file of a series; a new file where the last one does not take records of ``of``."""
         if series in self._open:
             file, _ = self._open[series]
             if file.takes(of):

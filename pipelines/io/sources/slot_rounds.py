@@ -42,12 +42,12 @@ _FETCHED: Final = 2_000
 _ANY_BYTES: Final = "SQL_ASCII"
 """The encoding of databases that do not look at the bytes of text."""
 _ACTIVE_SECONDS: Final = 15
-"""How long a slot is waited for that a connection still uses, such as that of a run that was killed."""
+"""The longest wait, in seconds, for a slot that a connection still uses, such as that of a run that was killed."""
 _ATTEMPTS: Final = 5
 
 
 class Round(NamedTuple):
-    """What a round has read: paths and sizes of the ``files`` of each table, and the tables as they are.
+    """The result of a round: paths and sizes of the ``files`` of each table, and the tables as they are.
 
     The next round begins at ``end`` of ``log``, and ``state`` is what it must be told. ``behind`` is how many
     bytes of the log the slot was behind the server. ``anew`` are the tables that were read as they are, and why.
@@ -76,7 +76,7 @@ class Round(NamedTuple):
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the next round must be told, as JSON has it."""
+        """The state for the next round, in JSON values."""
         tables = {name: table.remembered for name, table in self.tables.items()}
         return {"end": place_text(self.end), "log": [*self.log], "tables": tables}
 

@@ -75,12 +75,12 @@ class SourceRows:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Those of the schema."""
+        """The columns of the schema."""
         return None if self.schema is None else tuple(self.schema.names)
 
     @property
     def reading(self) -> Reading | None:
-        """What is read of records in the columns of the schema."""
+        """The reading of records in the columns of the schema."""
         if self.schema is None or not isinstance(self.timestamp_by, str):
             return None
         return Reading.of_rows(Columns(key=(), timestamp=self.timestamp_by, side=None), self.schema)
