@@ -1,4 +1,4 @@
-"""Optional packages: what needs them, and the command that installs them."""
+"""Optional packages: their users, and the commands that install them."""
 
 import json
 import shlex
@@ -38,7 +38,7 @@ def needs(extra: Extra) -> Iterator[None]:
 
 
 def missing(extra: Extra, why: str = "") -> MissingExtra:
-    """The error that says what needs an extra, and how it is installed.
+    """The error that names the user of an extra, and the command that installs the extra.
 
     >>> str(missing("postgres")).partition(": ")[0]
     'PostgreSQL needs psycopg'

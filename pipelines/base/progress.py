@@ -58,7 +58,7 @@ class Progress:
 
 
 def counted(count: int, what: str) -> str:
-    """A count of things, of which ``what`` is one.
+    """A count with its noun; ``what`` is the singular.
 
     >>> counted(1, "file"), counted(1200, "file")
     ('1 file', '1,200 files')

@@ -355,7 +355,7 @@ def no_key(name: str, format: str, columns: Columns) -> str:
 
 
 def _looked_into(name: str, file: File, columns: Columns, remembered: Layout) -> File:
-    """The file with what it says itself of its columns."""
+    """The file with its own description of its columns."""
     try:
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
         unit, *_ = [READERS[file.format].unit(file, column) for column in of_order]  # all refuse times of day

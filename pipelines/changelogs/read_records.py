@@ -102,7 +102,9 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
 
 
 class ReadParts(beam.DoFn):
-    """Parts to what ``reader`` makes of them; dropped records and counts are outputs of their own."""
+    """Turns parts into the elements that ``reader`` makes of them; dropped records and counts are outputs of their
+    own.
+    """
 
     def __init__(
         self,

@@ -105,7 +105,7 @@ _MADE_IT_FAIL: Final[dict[str, Callable[[str], tuple[object, int]]]] = {
     "StateRefused": lambda sentence: (sentence, WRONG_INPUT),
     "CorruptData": lambda sentence: (sentence, WRONG_INPUT),
 }
-"""Exceptions of workers: what to say of them, and the exit code."""
+"""The error for the user and the exit code, by the name of a worker's exception."""
 
 
 def sentence_and_code(error: BaseException) -> tuple[object, int]:

@@ -20,8 +20,8 @@ LACKING: Final[dict[How, tuple[int, ...]]] = {"left": (1,), "right": (0,), "oute
 
 
 class Side(NamedTuple):
-    """An input: what messages call its rows (a plural), what its options begin with (empty: they stand
-    alone), and the default of its key.
+    """An input: the name of its rows in messages (a plural), the prefix of its options (empty: they have none), and
+    the default of its key.
     """
 
     name: str

@@ -43,13 +43,13 @@ class Repeated(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """Parses options, none of them abbreviated; says in one line what is wrong, with the nearest choice, and exits with code 2."""
+    """Parses options, none of them abbreviated; an error is one line with the nearest choice, and exit code 2."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Help, "allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and exit."""
+        """Print the error, and exit."""
         self.exit(2, f"{self.prog}: {message.removeprefix('argument ')}\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -23,8 +23,8 @@ _LOOKS: Final = 20
 
 
 def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: Interruption) -> str | None:
-    """Run until a signal asks to stop, at once and then every so many seconds, and print a line for each run;
-    gives what to say at the end.
+    """Run until a signal asks to stop, at once and then every so many seconds, and print a line for each run; gives
+    the last sentence for the user.
 
     A round without a new file reads nothing but the names of files. A round that fails ends it: the error
     says why, and nothing of the round is kept.

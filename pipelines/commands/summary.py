@@ -130,7 +130,7 @@ class Summary:
         return "\n".join(lines)
 
     def data(self) -> dict[str, Any]:
-        """The summary for programs; ``docs/command_line.md`` says what is in it."""
+        """The summary for programs, as ``docs/command_line.md`` describes it."""
         dropped, late = self.dropped(), self.late()
         inputs: dict[str, dict[str, Any]] = {
             side.path_option: {

@@ -49,8 +49,8 @@ def watched_of(report: Report) -> Watched | None:
 
 
 class WatchedRun:
-    """Runs pipelines that read these changelogs, and log that beside a path; ``written`` says what there is
-    of results.
+    """Runs pipelines that read these changelogs, and log that beside a path; ``written`` describes the results so
+    far.
     """
 
     def __init__(self, changelogs: Sequence[Changelog], path: str, written: Callable[[], str]) -> None:
@@ -74,7 +74,7 @@ class WatchedRun:
         return WatchedReport(report.tallies, report.parts, report.figures, watched)
 
     def run(self, pipeline: beam.Pipeline, progress: Progress) -> Watched:
-        """Run to the end; gives what was seen."""
+        """Run to the end; gives the observations."""
         self._begin = time.monotonic()
         with progress.phase("run", self.size_text):
             result = pipeline.run()

@@ -381,7 +381,7 @@ class AvroWriter:
             self._writer.write_block(Block(len(some), io.BytesIO(content_of(some))))
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining rows and close the file."""
         try:
             self._writer.flush()
         finally:

@@ -17,13 +17,15 @@ _LACKING: Final = re.compile(r"(\w+) codec is supported but you need to install 
 
 
 def records_of_blocks(path: str, start: int, stop: int) -> Iterator[dict[str, Any]]:
-    """The records in the blocks that begin in ``[start, stop)``; raises what fastavro and the file system raise."""
+    """The records in the blocks that begin in ``[start, stop)``; raises the errors of fastavro and of the file
+    system.
+    """
     records: Iterator[dict[str, Any]] = _FastAvroSource(path, validate=False).read_records(path, OffsetRangeTracker(start, stop))
     return records
 
 
 def lacks_codec(error: Exception) -> bool:
-    """Whether the records are compressed with what takes a package that is not installed."""
+    """Whether the records are compressed with a codec whose package is not installed."""
     return _LACKING.match(str(error)) is not None
 
 

@@ -69,7 +69,7 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
 
 
 def _structs(values: Mapping[str, pa.Array], typed: pa.Schema, start: int, stop: int) -> pa.StructArray:
-    """Some rows in typed columns; raises ValueError, a sentence, for one that does not fit."""
+    """Some rows in typed columns; raises ValueError, a sentence, for a value that does not fit."""
     made = []
     for field in typed:
         column = values[field.name].slice(start, stop - start) if field.name in values else pa.nulls(stop - start)
@@ -121,7 +121,7 @@ def readable_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def require_names(fields: Iterable[pa.Field], within: str = "") -> None:
-    """Raises ValueError, a sentence without the path, for two columns of one name, of which one would be lost."""
+    """Raises ValueError, a sentence without the path, for two columns of one name: one of them would be lost."""
     names = set[str]()
     for field in fields:
         path = f"{within}{field.name}"
@@ -196,7 +196,7 @@ class RowsWriter:
             self._write()
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining rows and close the file."""
         try:
             try:
                 self._write()

@@ -153,7 +153,9 @@ class CsvReader(FormatReader):
 
 
 def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins: bool, is_last: bool) -> tuple[RawRows | None, int]:
-    """The records of lines, and where a record begins of which more may come; ``joins``: records may have several lines."""
+    """The records of lines, and the place of a record that may go on behind them; ``joins``: records may have several
+    lines.
+    """
     begins, ends, lines, present = cut_lines(data, b"\r\n")
     count, rest, regular = len(begins), len(data), np.ones(len(begins), np.bool_)
     if b'"' in data:
@@ -229,7 +231,7 @@ def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
 def _row(
     line: bytes, layout: Layout, declared: Collection[str] = (), reading: Reading | None = None, delimiter: str = ","
 ) -> dict[str, Any] | str:
-    """The record of a line, or what is wrong with it."""
+    """The record of a line, or its fault."""
     option, encoding = ("schema=", "encoding=") if reading is None else map(reading.columns.flag, ("schema", "encoding"))
     fields = fields_or_fault(line, [name for name, _ in layout], delimiter, encoding)
     if isinstance(fields, str):

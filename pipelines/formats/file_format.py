@@ -42,7 +42,7 @@ class FormatReader(ABC):
 
     @abstractmethod
     def first(self, file: File) -> Iterator[dict[str, Any]]:
-        """The records of a file, one by one; what is no record is left out."""
+        """The records of a file, one by one; an invalid record is left out."""
 
     @abstractmethod
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:

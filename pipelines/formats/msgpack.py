@@ -90,7 +90,7 @@ def _not_utf8(text: str) -> str:
 
 
 def _record(value: Any) -> dict[str, Any] | str:
-    """The map that a value is, or what is wrong with it."""
+    """The map of a value, or the fault of a value that is no map."""
     if not (fault := _fault_in((value,))) and not isinstance(value, dict):
         return f"not a map but {shown(_converted(value, _in_python))[:40]}"
     return fault or value
@@ -136,7 +136,7 @@ def _is_time(value: Any) -> bool:
 
 
 def _converted(value: Any, time: Callable[[Any], Any]) -> Any:
-    """The value with what ``time`` makes of the times in it, at any depth."""
+    """The value with the results of ``time`` in place of the times in it, at any depth."""
     if isinstance(value, dict):
         return {name: each if type(each) in _SCALARS else _converted(each, time) for name, each in value.items()}
     if isinstance(value, list):

@@ -140,7 +140,7 @@ class Reading:
 
     @property
     def about(self) -> pa.Schema:
-        """The columns that say what the record is."""
+        """The columns about the change."""
         of_key = [] if "row" in self.forms else [(KEY, KEYS if "object" in self.forms else self.key_type)]
         numbers = [(name, pa.int64()) for name in (TIME, *self.positions)]
         texts = [(name, pa.string()) for name in self.texts]
@@ -148,7 +148,7 @@ class Reading:
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns: those that say what the record is, then those of the row's value."""
+        """All columns: those about the change, then those of the row's value."""
         return pa.schema([*self.about, *self.value])
 
     @property

@@ -57,7 +57,7 @@ class RawRows(NamedTuple):
         return text
 
     def objects(self) -> list[dict[str, Any] | str]:
-        """The dicts that Python gets, or what is wrong with a record."""
+        """The dicts for Python, or the fault of a record."""
         return list(map(self.value or self.row, range(len(self.places))))
 
 

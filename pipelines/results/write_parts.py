@@ -154,7 +154,7 @@ class WriteReport(beam.PTransform[Any, Any]):
 
 
 def read_report(path: str) -> Report:
-    """Reads what :class:`WriteReport` has written. Raises OSError if it has not."""
+    """Reads the report of :class:`WriteReport`. Raises OSError if there is none."""
     tallies, parts, figures = list[Tally](), list[WrittenPart](), list[Figure]()
     with FileSystems.open(path) as file:
         for line in file.read().decode().splitlines():

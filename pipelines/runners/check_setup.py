@@ -1,4 +1,4 @@
-"""Checks before a run what a runner needs: Java, jars, a master, worker pools.
+"""Checks the requirements of a runner before a run: Java, jars, a master, worker pools.
 
 Nothing is started or fetched.
 """

@@ -41,7 +41,7 @@ class Remains(Protocol):
         """
 
     def end(self, *, succeeded: bool) -> None:
-        """Removes what need not be kept."""
+        """Removes the files that need not be kept."""
 
 
 class Launch(NamedTuple):
@@ -180,7 +180,7 @@ def _log_file(options: ServerOptions) -> Path:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Ends the block by an exception on SIGTERM and SIGHUP, so that what it has started is ended."""
+    """Ends the block by an exception on SIGTERM and SIGHUP, so that all that it has started is ended."""
 
     # SIGTERM and SIGHUP would end Python on the spot, and what it has started would live on.
     def leave(number: int, frame: FrameType | None) -> None:

@@ -38,8 +38,8 @@ class Event(NamedTuple):
 
 
 class ExplainedSide(NamedTuple):
-    """The records of one changelog, and its columns: the key, the position, and what says that a record
-    deletes its row (``None``: none does).
+    """The records of one changelog, and its columns: the key, the position, and the column that says that a record
+    deletes its row (``None``: there is none).
     """
 
     records: Sequence[Mapping[str, Any]]

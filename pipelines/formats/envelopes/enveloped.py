@@ -76,7 +76,7 @@ class Enveloped(ABC):
             yield from [changes] if isinstance(changes, str) else changes
 
     def _looked_at(self, file: File) -> Iterator[list[tuple[int, Any]]]:
-        """The items of a whole file, or of what may be looked at."""
+        """The items of a whole file, or of the part that may be looked at."""
         return self._items(Part(0, file, 0, file.look_bytes))
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:

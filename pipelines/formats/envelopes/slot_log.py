@@ -44,7 +44,7 @@ NONE_READ: Final = ReadBefore()
 
 
 class SlotLog(NamedTuple):
-    """The files, each with what is to be read of it, and what waits."""
+    """The files, each with the part to read, and the ends that wait."""
 
     files: tuple[File, ...]
     waiting: tuple[Waiting, ...] = ()
@@ -131,7 +131,7 @@ class _Log:
         return ReadBefore(min(read, default=None), max(read, default=None), tuple(repeated))
 
     def placed(self, outline: _Outline) -> tuple[File, list[Waiting]]:
-        """A file with what is to be read of it, and what of it waits."""
+        """A file with the part of it to read, and the parts of it that wait."""
         file, waiting = outline.file, list[Waiting]()
         if outline.head is not None:
             file, waiting = self._continued(outline, outline.head)

@@ -102,7 +102,7 @@ class Wal2Json:
         self._columns: dict[str, pa.Schema] = {}
         """Of each table those that its last row has, or has left out."""
         self._whole: set[str] = set()
-        """The tables of which a row has shown all columns."""
+        """The tables with a row that has shown all columns."""
         self._has_old_rows: set[str] = set()
         """The tables whose REPLICA IDENTITY is FULL, as their last changes show."""
         self._schemas: dict[tuple[tuple[str, str | None], ...], pa.Schema] = {}

@@ -165,7 +165,7 @@ def any_scale_text(value: Any) -> bytes:
 
 
 def _day_and_era(days: int) -> tuple[str, str]:
-    """The date of a number of days since 1970, and what stands behind it where it is before the year 1."""
+    """The date of a number of days since 1970, and the text behind it where it is before the year 1."""
     day = str(np.datetime64(days, "D"))
     year = int(day[:-6])
     return (f"{year:04d}{day[-6:]}", "") if year > 0 else (f"{1 - year:04d}{day[-6:]}", " BC")

@@ -45,7 +45,7 @@ def loads(line: bytes) -> Any:
 
 
 def object_of(line: bytes) -> dict[str, Any] | str:
-    r"""The object of a line, or what is wrong with it.
+    r"""The object of a line, or its fault.
 
     >>> object_of(b'{"a": 1}'), object_of(b"[1, 2]")
     ({'a': 1}, 'not a JSON object but [1, 2]')

@@ -137,7 +137,7 @@ def _one_by_one(texts: Sequence[bytes], schema: pa.Schema, bytes_of: BytesOf) ->
 
 
 def one_by_one(texts: Sequence[bytes | None], field: pa.Field, bytes_of: BytesOf) -> pa.Array:
-    """The values of JSON texts in the type of a field. Raises ValueError, a sentence, for one that does not fit."""
+    """The values of JSON texts in the type of a field. Raises ValueError, a sentence, for a text of another type."""
     try:
         return _column([None if text == _NULL else text for text in texts], field, bytes_of)
     except (pa.ArrowException, InvalidOperation, TypeError, ValueError, KeyError) as error:

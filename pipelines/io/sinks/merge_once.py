@@ -112,7 +112,7 @@ class KeyedTable(ABC):
 
     @abstractmethod
     def prepare(self, *, create: bool) -> None:
-        """Creates the table if requested. Raises InputError for one that cannot be read or has other columns."""
+        """Creates the table if requested. Raises InputError for a table that cannot be read or has other columns."""
 
     @abstractmethod
     def merge(self, changes: LastChanges, run: MergedRun) -> int:

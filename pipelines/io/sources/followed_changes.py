@@ -21,7 +21,7 @@ from beam_joins.transforms.connect import NAMESPACE
 
 
 class Followed(NamedTuple):
-    """Elements, and the first bad record: its place and what is wrong with it."""
+    """Elements, and the first bad record: its place and its fault."""
 
     piece: ReadPiece
     fault: tuple[int, str] | None

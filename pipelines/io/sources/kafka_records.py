@@ -31,7 +31,7 @@ _COLUMNS: Final[dict[str, Callable[[Any], Any]]] = {
     "kafka_offset": lambda message: message.offset(),
     "kafka_timestamp": lambda message: int(message.timestamp()[1]) * 1_000,
 }
-"""Columns of a schema that are filled with what Kafka says of a record."""
+"""Columns of a schema that are filled with the metadata of a record in Kafka."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reads a table: what a reader gives as rows, and the table that these are the changelog of."""
+"""Reads a table: the rows of a reader, and the table that these are the changelog of."""
 
 import copy
 from collections.abc import Callable, Iterable, Sequence

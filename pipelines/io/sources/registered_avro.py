@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 
 class _Kind(NamedTuple, Generic[_T]):
-    """A record type of a schema: its reader, and what was made for it."""
+    """A record type of a schema: its reader, and the object made for it."""
 
     schema: Any
     made: _T
@@ -56,7 +56,7 @@ class RegisteredAvro(Generic[_T]):
         self._schemas: dict[int, _Kinds[_T]] = {}
 
     def read(self, value: bytes) -> tuple[Record, _T] | None:
-        """The record, and what was made for its type; ``None`` for a null.
+        """The record, and the object made for its type; ``None`` for a null.
 
         Raises ValueError, a sentence, for a value that cannot be read.
         """

@@ -168,8 +168,8 @@ def _is_promoted(connection: Any, slot: Slot, log: LogIdentity, before: dict[str
 
 
 def _usable(connection: Any, slot: Slot, before: dict[str, Any] | None, *, promoted: bool) -> int:
-    """Where the slot has been read up to; raises InputError for one that cannot be read from where the last
-    run ended.
+    """The place up to which the slot has been read; raises InputError for a slot that cannot be read from where the
+    last run ended.
     """
     name, status = slot.name, slot_status(connection, slot.name)
     anew = "" if before is None else ", and with an empty state, as changes since the last run are missing"

@@ -25,7 +25,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class _Kept(msgspec.Struct):
-    """A round whose run does not count yet, and what it was to read."""
+    """A round whose run does not count yet, and the request that it answered."""
 
     slot: str
     publication: str

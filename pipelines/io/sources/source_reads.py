@@ -67,7 +67,7 @@ class ReadSource(Protocol):
         """
 
     def close(self) -> None:
-        """Closes what is open."""
+        """Closes the open files and connections."""
 
 
 class OpenEnded(RestrictionTracker):

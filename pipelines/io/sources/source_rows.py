@@ -43,7 +43,7 @@ def require_instants(timestamp_by: Any, columns: pa.Schema) -> None:
 
 
 def _micros(time: Any) -> int:
-    """The microseconds of a time. Raises ``ValueError`` for what is no time, or does not fit in 64 bits."""
+    """The microseconds of a time. Raises ``ValueError`` for a value that is no time, or does not fit in 64 bits."""
     (micros,) = times_of("timestamp_by", [time])
     if not micros.is_valid:
         raise ValueError("timestamp_by gave None: give each row a time")

@@ -102,7 +102,7 @@ def partitions_of(topic: str, config: Mapping[str, Any]) -> list[tuple[str, int]
 
 
 def identity_of(topic: str, config: Mapping[str, Any]) -> str:
-    """The id of a topic, which one that is deleted and made anew has another of; empty where brokers have none."""
+    """The id of a topic, which changes when the topic is deleted and made anew; empty where brokers have none."""
     client = _admin({**_SILENT, **config})
     (described,) = client.describe_topics(kafka().TopicCollection([topic]), request_timeout=_ANSWER_SECONDS).values()
     try:
