@@ -40,7 +40,7 @@ class Inputs(Protocol):
     """The inputs of one kind in a command, by their names, which are read together.
 
     ``shown`` are their addresses without secrets, ``options`` the values of other options that an address has, and
-    ``sources`` what is read for each: a table or a topic, as ``noun`` says; ``elements`` are the elements of what comes.
+    ``sources`` the tables or topics that are read, as ``noun`` says; ``elements`` is the name of their elements.
     """
 
     noun: str

@@ -26,11 +26,11 @@ from beam_joins.transforms.connect import create_file
 
 @dataclass(frozen=True)
 class Output:
-    """One result: what it is called in the summary, where it goes, and how its records are written.
+    """One result: its name in the summary, its path, and the format of its records.
 
-    ``member``: which member of the table's values are the rows; empty: they are the rows themselves.
-    ``owner`` is what a run claims where several runs have paths of their own; ``in_parts``: it stays in the parts
-    in which it was written.
+    ``member``: the member of the table's values that is the row; empty: the values are the rows themselves. ``owner``
+    is the path that a run claims where several runs have paths of their own; ``in_parts``: the result stays in the
+    parts in which it was written.
     """
 
     name: str

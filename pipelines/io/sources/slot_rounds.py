@@ -49,8 +49,8 @@ _ATTEMPTS: Final = 5
 class Round(NamedTuple):
     """The result of a round: paths and sizes of the ``files`` of each table, and the tables as they are.
 
-    The next round begins at ``end`` of ``log``, and ``state`` is what it must be told. ``behind`` is how many
-    bytes of the log the slot was behind the server. ``anew`` are the tables that were read as they are, and why.
+    The next round begins at ``end`` of ``log``, with ``state``. ``behind`` is the number of bytes of the log by which
+    the slot was behind the server. ``anew`` are the tables that were read as they are, and the reasons.
     """
 
     files: dict[str, list[tuple[str, int]]]
