@@ -1,4 +1,4 @@
-"""What all packages of ``pipelines`` use: one-sentence errors, paths, progress, interruptions.
+"""The modules that all packages of ``pipelines`` share: one-sentence errors, paths, progress, interruptions.
 
 It imports nothing of theirs.
 """

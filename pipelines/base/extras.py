@@ -1,4 +1,4 @@
-"""Optional packages: what needs them, and the command that installs them."""
+"""Optional packages: their users, and the commands that install them."""
 
 import json
 import shlex
@@ -38,7 +38,7 @@ def needs(extra: Extra) -> Iterator[None]:
 
 
 def missing(extra: Extra, why: str = "") -> MissingExtra:
-    """The error that says what needs an extra, and how it is installed.
+    """The error that names the user of an extra, and the command that installs the extra.
 
     >>> str(missing("postgres")).partition(": ")[0]
     'PostgreSQL needs psycopg'
@@ -54,7 +54,7 @@ def installing(extra: Extra) -> str:
 
 
 def _requirement(extra: Extra, origin: dict[str, Any] | None) -> str:
-    """What pip is to install; ``origin`` is what it has noted about the installation (PEP 610).
+    """The requirement that pip is to install; ``origin`` is pip's record of the installation (PEP 610).
 
     >>> _requirement("kafka", None)
     "'beam-joins[kafka]'"

@@ -21,7 +21,7 @@ class KafkaAddress(NamedTuple):
 
 
 def kafka_address(address: str) -> KafkaAddress:
-    """The parts of an address; what is not ``format`` or ``table`` is a setting of librdkafka.
+    """The parts of an address; all but ``format`` and ``table`` are settings of librdkafka.
 
     Raises InputError for one that is none.
 

@@ -121,8 +121,8 @@ def remove_directory(path: str) -> None:
 
 
 def require_file_system(what: str, path: str) -> None:
-    """Raise InputError if there is no file system for a path, if what it needs is not installed, or if it does not
-    answer within seconds.
+    """Raise InputError if a path has no file system, if a package that the file system needs is not installed, or if
+    it does not answer within seconds.
     """
     if not is_local(path) and (reason := unreachable(path)):
         raise InputError(f"{what}: {path} cannot be reached: {reason}")

@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 from typing import Final, TextIO
 
 LINE_SECONDS: Final = {True: 0.5, False: 30.0}
-"""How often there is a line, at a terminal and elsewhere."""
+"""The seconds between two lines, by whether the stream is a terminal."""
 
 
 class Progress:
@@ -25,7 +25,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._clock = clock
         self.seconds: dict[str, float] = {}
-        """How long each phase took, all its times together."""
+        """The seconds of each phase, all its times together."""
 
     @contextmanager
     def phase(self, name: str, detail: Callable[[], str] | None = None) -> Iterator[None]:
@@ -58,7 +58,7 @@ class Progress:
 
 
 def counted(count: int, what: str) -> str:
-    """A count of things, of which ``what`` is one.
+    """A count with its noun; ``what`` is the singular.
 
     >>> counted(1, "file"), counted(1200, "file")
     ('1 file', '1,200 files')

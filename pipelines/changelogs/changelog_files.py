@@ -31,7 +31,7 @@ from beam_joins.transforms.connect import calling, cause
 
 PART_BYTES: Final = 16 << 20
 _COMPRESSION: Final = 8
-"""How many bytes of records a byte of a compressed file may stand for."""
+"""The assumed number of bytes of records per byte of a compressed file."""
 
 
 class DatabaseTable(NamedTuple):
@@ -66,7 +66,7 @@ class Changelog:
     first_part: int = 0
     evidence: Evidence = NOTHING
     waiting: tuple[Waiting, ...] = ()
-    """What ends within a transaction, whose end is in no file."""
+    """The ends of files that wait for the rest of a transaction, whose end is in no file."""
     read: ReadBefore = NONE_READ
     """The transactions that this run and those before it have read."""
     absent: str = ""
@@ -89,7 +89,7 @@ class Changelog:
 
     @property
     def bytes_text(self) -> BytesText:
-        """How bytes are written in the texts of rows."""
+        """The encoding of bytes in the texts of rows."""
         if self.table is not None:
             return "hexadecimal"
         return ENVELOPES[self.files[0].format].bytes_text if self.files and self.columns.enveloped else "base64"
@@ -104,13 +104,13 @@ class Changelog:
         return parts_of(self.files, self.first_part)
 
     def layouts(self) -> list[str]:
-        """What the summary says of CSV files: the types of their columns, once for files that have the same."""
+        """The remarks of the summary on CSV files: the types of their columns, once for files that have the same."""
         layouts = dict.fromkeys(file.layout for file in self.files if file.layout)
         texts = [", ".join(f"{name}:{kind}" for name, kind in layout) for layout in layouts]
         return [f"the columns of {self.name} in CSV are read as {each} ({self.columns.flag('schema')})" for each in texts]
 
     def doubts(self) -> list[str]:
-        """What the summary says of rows that may lack columns, and of transactions that are not whole."""
+        """The remarks of the summary on rows that may lack columns, and on transactions that are not whole."""
         return [sentence for sentence in (self.evidence.doubt, *(each.sentence for each in self.waiting)) if sentence]
 
     def require_table(self) -> None:
@@ -164,18 +164,22 @@ class Changelog:
         return dict.fromkeys([*(name for name, _ in self.types), *itertools.chain(*self.first)])
 
     def kind_of(self, column: str) -> str | None:
-        """What the column holds, in words, if the records looked at agree."""
+        """The kind of the column's values, in words, if the records looked at agree; else None."""
         kinds = self.kinds_of(column)
         return kinds[0] if len(kinds) == 1 else None
 
     def kinds_of(self, column: str) -> list[str]:
-        """What the column holds in the records looked at, or in its table, in words; nothing where it is null in all."""
+        """The kinds of the column's values in the records looked at, or in its table, in words; empty where it is
+        null in all.
+        """
         if self.table is not None:
             return [self.table.kinds[column]] if column in self.table.kinds else []
         return sorted({kind(row[column]) for row in self.first if row.get(column) is not None})
 
     def first_kind_of(self, column: str) -> str | None:
-        """What the column holds, in words, in the first record looked at that has a key in it, or as the database says."""
+        """The kind of the column's values, in words, in the first record looked at that has a key in it, or as the
+        database says; None where there is none.
+        """
         if self.table is not None:
             return self.table.kinds.get(column)
         return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
@@ -352,7 +356,7 @@ def no_key(name: str, format: str, columns: Columns) -> str:
 
 
 def _looked_into(name: str, file: File, columns: Columns, remembered: Layout) -> File:
-    """The file with what it says itself of its columns."""
+    """The file with its own description of its columns."""
     try:
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
         unit, *_ = [READERS[file.format].unit(file, column) for column in of_order]  # all refuse times of day

@@ -47,7 +47,7 @@ class ColumnReader:
 
 
 def made_of(raw: RawRows, reading: Reading) -> MadeRows:
-    """The columns of records, and what is wrong with those that are bad."""
+    """The columns of records, and the faults of bad ones."""
     columns, sure = many_at_a_time(raw, reading)
     ignored = ignored_rows(raw, reading)
     objects = _Objects(raw, reading) if "object" in reading.forms else None
@@ -87,7 +87,7 @@ def _kept(columns: Mapping[str, pa.Array], chosen: Any) -> dict[str, pa.Array]:
 
 
 class _Objects:
-    """The dicts of records, their keys, and what is wrong with either."""
+    """The dicts of records, their keys, and the faults of either."""
 
     def __init__(self, raw: RawRows, reading: Reading) -> None:
         self.values, self.keys, self.faults = list[Any](), list[Any](), dict[int, str]()
@@ -116,7 +116,9 @@ class _Objects:
 
 
 def _key_at(row: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> Any:
-    """The key at paths within a row, ``None`` where a part of it is null; raises ValueError for what is no key."""
+    """The key at paths within a row, ``None`` where a part of it is null; raises ValueError for a value that is no
+    key.
+    """
     parts = [_value_at(row, path) for path in paths]
     key = parts[0] if len(parts) == 1 else None if None in parts else tuple(parts)
     if not isinstance(key, int | str | None):

@@ -1,4 +1,6 @@
-"""What the files of a changelog show before they are read: their columns and types, and their first records."""
+"""The evidence that the files of a changelog give before they are read: their columns and types, and their first
+records.
+"""
 
 import itertools
 import re
@@ -12,9 +14,9 @@ from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import Layout
 
 LOOK_RECORDS: Final = 10_000
-"""How many records are looked at to learn what columns there are."""
+"""The number of records that are looked at to learn the columns."""
 _MAY_BE_EMPTY: Final = ("-sequence-by", "-apply-as-deletes")
-"""What options end in that may name no column."""
+"""The ends of the options that may be empty, naming no column."""
 _TIME: Final = re.compile(r".*timestamp|(?:null or )?date")
 _NUMBER: Final = re.compile(r"(?:null or )?(?:u?int|long|double|float|decimal)")
 _IN_WORDS: Final = {True: "times", False: "numbers"}
@@ -56,7 +58,7 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
 
 
 def absent_columns(missing: Collection[tuple[str, str]]) -> tuple[str, str]:
-    """What to say of columns that are not there, each beside the option that names it, and what to do.
+    """The sentence on absent columns, each beside the option that names it, and the remedy.
 
     >>> absent_columns([("--op", "o"), ("--sequence-by", "lsn")])
     ("no columns 'o' (--op) and 'lsn' (--sequence-by)", 'name others with these options, or give --sequence-by= if there is none')

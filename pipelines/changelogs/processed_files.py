@@ -36,7 +36,7 @@ class SeenFiles:
     """
 
     def __init__(self, name: str, stored: dict[str, Any] | None = None) -> None:
-        """``stored`` is what :meth:`stored` gave in the last run."""
+        """``stored`` is the result of :meth:`stored` in the last run."""
         self._name = name
         self._contents = {path: Content(*content) for path, content in (stored or {}).items()}
 
@@ -86,7 +86,7 @@ class SeenFiles:
 
 
 def _changed(path: str) -> int:
-    """When a local file was put there or changed; 0 for one that is gone or in an object store."""
+    """The time when a local file was put there or changed; 0 if it is gone or in an object store."""
     try:
         return os.stat(path).st_ctime_ns if is_local(path) else 0
     except OSError:

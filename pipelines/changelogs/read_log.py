@@ -109,8 +109,8 @@ class ReadLog:
 
 
 def read_said(read: Sequence[WasRead], of_bytes: int, seconds: float) -> str:
-    """The progress after so many seconds in words; empty where it is not known. How long the run will last is not
-    said: what comes behind reading may take longer.
+    """The progress after so many seconds in words; empty where it is not known. The time left is not estimated: the
+    steps behind reading may take longer.
 
     >>> read_said([WasRead(1_000_000, 9.0, 800_000, 50_000_000), WasRead(200_000, 1.0, 200_000, 10_000_000)], 240_000_000, 10.0)
     '1,200,000 of about 4,000,000 rows read (30%), 120,000/s'

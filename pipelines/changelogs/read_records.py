@@ -27,13 +27,13 @@ BAD_RECORDS: Final = "bad_records"
 READ: Final = "read"
 BAD_RECORD: Final = "bad_record"
 SKIPPED: Final = "skipped_"
-"""What the names of counts begin with that are of records about no row."""
+"""The prefix of the counts of records about no row."""
 _LONGEST_FAULT: Final = 300
 
 
 class MadeRows(NamedTuple):
-    """What is made of some records of a part: the elements, how many records there were, the faults of bad
-    ones by their places, and how many items were about no row, by what they are.
+    """The result of reading some records of a part: the elements, the number of records, the faults of bad records by
+    their places, and the numbers of items about no row, by their kind.
     """
 
     elements: Sequence[Any]
@@ -43,7 +43,7 @@ class MadeRows(NamedTuple):
 
 
 class RecordReader(Protocol):
-    """What makes elements of the records of a part."""
+    """A reader that makes elements of the records of a part."""
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -102,7 +102,9 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
 
 
 class ReadParts(beam.DoFn):
-    """Parts to what ``reader`` makes of them; dropped records and counts are outputs of their own."""
+    """Turns parts into the elements that ``reader`` makes of them; dropped records and counts are outputs of their
+    own.
+    """
 
     def __init__(
         self,

@@ -59,6 +59,6 @@ def _schemas(changelog: Changelog) -> Iterator[pa.Schema]:
 
 
 def _schema_of(format_: Format) -> Callable[[str], pa.Schema] | None:
-    """What reads the schema of a file, of a format whose files have one."""
+    """The function that reads the schema of a file; None for a format whose files have none."""
     plain = plain_format(format_)
     return None if plain is None else plain.schema

@@ -105,13 +105,11 @@ _MADE_IT_FAIL: Final[dict[str, Callable[[str], tuple[object, int]]]] = {
     "StateRefused": lambda sentence: (sentence, WRONG_INPUT),
     "CorruptData": lambda sentence: (sentence, WRONG_INPUT),
 }
-"""Exceptions of workers: what to say of them, and the exit code."""
+"""The error for the user and the exit code, by the name of a worker's exception."""
 
 
 def sentence_and_code(error: BaseException) -> tuple[object, int]:
-    """What to say of an error in one sentence, and the exit code; raises the error itself if nothing explains
-    it.
-    """
+    """The sentence on an error for the user, and the exit code; raises the error itself if nothing explains it."""
     if (wrong := input_error_in(error)) is not None:
         return wrong, FAILED if isinstance(wrong, OutputError) else WRONG_INPUT
     if isinstance(error, RunnerSetupError):

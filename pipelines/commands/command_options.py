@@ -32,7 +32,7 @@ def parse(names: Names, argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def what_is_made(names: Names, args: argparse.Namespace) -> dict[str, Any]:
-    """What the options say of the result, as :class:`~beam_joins.pipelines.commands.job.Job` takes it.
+    """The options about the result, as arguments of :class:`~beam_joins.pipelines.commands.job.Job`.
 
     Raises InputError.
     """

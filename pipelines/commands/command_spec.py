@@ -20,8 +20,8 @@ LACKING: Final[dict[How, tuple[int, ...]]] = {"left": (1,), "right": (0,), "oute
 
 
 class Side(NamedTuple):
-    """An input: what messages call its rows (a plural), what its options begin with (empty: they stand
-    alone), and the default of its key.
+    """An input: the name of its rows in messages (a plural), the prefix of its options (empty: they have none), and
+    the default of its key.
     """
 
     name: str
@@ -86,12 +86,12 @@ class Names:
     prepare: Callable[[Namespace], None] = lambda args: None
     without_path: str = ""
     without_results: tuple[str, str] = ("", "")
-    """What the help says of inputs and of results whose paths are not given."""
+    """The remarks of the help on inputs, and on results, whose paths are not given."""
     match: str = "a match"
     no_match: str = "no left row would find a right one"
     unreferring: str = "left rows that refer to no right row"
     rename: str = "give it another name in --select"
     results: tuple[str, str] = ("changes of the result", "rows in the final table")
-    """What the summary calls the changelog and the final rows."""
+    """The names of the changelog and of the final rows in the summary."""
     records: tuple[str, str] = ("Row", "Nested")
     """The names of the Avro types of a row of the result, and of a row within it."""

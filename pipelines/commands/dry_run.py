@@ -23,7 +23,7 @@ _FILES_SHOWN: Final = 10
 
 
 def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
-    """What a run would do. Reads of each file at most its first megabyte, and writes nothing.
+    """The plan of a run, in lines of text. Reads of each file at most its first megabyte, and writes nothing.
 
     Raises InputError for what a run would refuse, and RunnerSetupError for what its runner lacks.
     """
@@ -65,7 +65,7 @@ def _input(changelog: Changelog) -> Iterator[str]:
 
 
 def _times_of(changelog: Changelog, kind: str) -> str:
-    """What the column of times holds, in words; ``kind`` is its type where files say one."""
+    """The kind of the values in the column of times, in words; ``kind`` is its type where files say one."""
     if is_time(kind):
         return kind
     said = {"whole numbers": f"whole numbers in {changelog.columns.unit}", "text": "ISO 8601 text"}

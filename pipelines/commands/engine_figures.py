@@ -33,7 +33,7 @@ class StepFigures(NamedTuple):
 
 
 def step_named(label_of_runner: str, steps: Sequence[str]) -> str:
-    """The outermost step of what a runner calls a step; some say Beam's identifier for its label.
+    """The outermost step in a runner's name of a step; some runners write Beam's identifier in place of the label.
 
     >>> on_spark = "ref_AppliedPTransform_Left-rows-Replay-Run_24"
     >>> step_named("Left rows/Replay/Run", ["Left rows"]), step_named(on_spark, ["Left", "Left rows"])
@@ -45,7 +45,7 @@ def step_named(label_of_runner: str, steps: Sequence[str]) -> str:
 
 
 class EngineFigures(NamedTuple):
-    r"""Of a run: its steps by name, what was sent in how many blocks, and what is remembered.
+    r"""The figures of a run: its steps by name, the blocks that were sent, and the size of the state.
 
     >>> steps = {"Join": StepFigures(1200, 900, 2, 0.25)}
     >>> figures = EngineFigures(steps, blocks=2, block_rows=1200, block_bytes=9000, largest_block=5000)

@@ -36,7 +36,7 @@ from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, TableType
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
-"""What the columns of the key of each changelog hold, in words."""
+"""The kinds of the values in the key columns of each changelog, in words."""
 
 
 def _in_words(changelog: Changelog) -> str:
@@ -62,15 +62,15 @@ class Job:
     reports: bool = False
     """Whether figures for a report are counted."""
     made: tuple[str, ...] = ()
-    """What the summary says first: of folders that were made for results, of options that stand for nothing."""
+    """The first remarks of the summary: on folders that were made for results, on options that stand for nothing."""
     known_kinds: Kinds | None = None
-    """What the keys of the changelogs hold, where an earlier run has seen it."""
+    """The kinds of the changelogs' keys, where an earlier run has seen them."""
     known_types: tuple[pa.Schema, ...] | None = None
     """The types of the columns of each changelog's rows, where they are those of an earlier run."""
 
     @cached_property
     def shares(self) -> dict[int, Share]:
-        """What each side gives to a row of the result, by its number. Raises InputError."""
+        """The part of each side in a row of the result, by the side's number. Raises InputError."""
         options = [side.option for side in self.names.sides]
         shares = shares_of(
             self.items, options, [each.rows_have for each in self.changelogs], LACKING.get(self.how, ()), self.names.rename
@@ -142,7 +142,7 @@ class Job:
         return others[0] if others and self.shares[side] == Share() else None
 
     def remarks(self) -> list[str]:
-        """What the summary says of inputs and of folders."""
+        """The remarks of the summary on inputs and on folders."""
         of_inputs = [(*changelog.layouts(), *changelog.doubts(), *remarks_on(changelog)) for changelog in self.changelogs]
         remarks = [*self.made, *itertools.chain.from_iterable(of_inputs)]
         for side, share in self.shares.items():
@@ -159,7 +159,7 @@ class Job:
         return Summary(self.names, report, files, seconds, [*more, *self.remarks()], matches=matches, title=self.title())
 
     def title(self) -> str:
-        """What is made of which files, in words: ``Left join of orders.jsonl and customers.jsonl``."""
+        """The title of the result, with the names of its files: ``Left join of orders.jsonl and customers.jsonl``."""
         files = [_in_words(changelog) for changelog in self.changelogs]
         return f"{self.how.capitalize()} join of {' and '.join(files)}" if len(files) > 1 else f"Table of {files[0]}"
 
@@ -169,7 +169,7 @@ class Job:
         return [named.get(column, column) for column in self.changelogs[0].columns.key]
 
     def kinds(self) -> Kinds:
-        """What the columns of the key of each changelog hold, in words."""
+        """The kinds of the values in the key columns of each changelog, in words."""
         return self.known_kinds or tuple(tuple(kind or "text" for kind in kinds) for kinds in self.first_kinds())
 
     def first_kinds(self) -> list[list[Kind | None]]:
@@ -184,7 +184,7 @@ class Job:
         return [keys[0], [one or other for one, other in zip(keys[1], refers, strict=True)]]
 
     def readings(self, forms: tuple[Form, ...]) -> list[Reading]:
-        """What is read of each changelog, for results in these forms."""
+        """The reading of each changelog, for results in these forms."""
         kinds, readings = self.kinds(), []
         for side, changelog in enumerate(self.changelogs):
             refers = side == 0 and bool(self.foreign_key)

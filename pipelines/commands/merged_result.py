@@ -34,7 +34,7 @@ class MergedResult:
         return job.output(TO, "--to", self.file, "table")
 
     def looked_at(self, job: Job) -> str:
-        """What a dry run says of the table, which is checked where it is there. Raises InputError."""
+        """The line of a dry run on the table, which is checked if it exists. Raises InputError."""
         table = self._table_of(job)
         if not table.exists():
             return f"{self.shown}, which the first run makes"

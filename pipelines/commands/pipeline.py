@@ -36,7 +36,9 @@ from beam_joins.transforms.connect import (
 
 
 class JobShape(NamedTuple):
-    """One changelog or two, how each is read, and what their rows give to those of the result."""
+    """The inputs of a job, one changelog or two: the reading of each, and the part of its rows in a row of the
+    result.
+    """
 
     changelogs: Sequence[Changelog]
     readings: Sequence[Reading]
@@ -82,8 +84,8 @@ def pipeline_of(
 
 
 def _result(pipeline: beam.Pipeline, shape: JobShape, report_path: str, *, goes_on: bool, of_finals: bool) -> tuple[Any, list[Any]]:
-    """The table of the result, and what is counted on the way to it; ``of_finals``: nobody asks for the
-    changes of joined rows.
+    """The table of the result, and the counts made on the way to it; ``of_finals``: nobody asks for the changes of
+    joined rows.
     """
     tables, facts, counted = [], [], []
     for number, (changelog, reading) in enumerate(zip(shape.changelogs, shape.readings, strict=True)):

@@ -1,5 +1,5 @@
-"""How a program was called, so that its messages and its help name a command that the reader can type again; and
-the parser of its options.
+"""The name by which a program was called, so that its messages and its help show a command that the reader can type
+again; and the parser of its options.
 """
 
 import argparse
@@ -43,13 +43,13 @@ class Repeated(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """Parses options, none of them abbreviated; says in one line what is wrong, with the nearest choice, and exits with code 2."""
+    """Parses options, none of them abbreviated; an error is one line with the nearest choice, and exit code 2."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Help, "allow_abbrev": False, **options})
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, and exit."""
+        """Print the error, and exit."""
         self.exit(2, f"{self.prog}: {message.removeprefix('argument ')}\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """What to say of a name that is none of these.
+    """The suggestion for a name that is none of these; empty where no name is near.
 
     >>> nearest("left-kye", ["left-key", "right-key"]), nearest("x", ["left-key"]), nearest("FULL", ["inner", "outer"])
     (': do you mean left-key?', '', ': do you mean outer?')

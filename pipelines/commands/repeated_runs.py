@@ -23,8 +23,8 @@ _LOOKS: Final = 20
 
 
 def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: Interruption) -> str | None:
-    """Run until a signal asks to stop, at once and then every so many seconds, and print a line for each run;
-    gives what to say at the end.
+    """Run until a signal asks to stop, at once and then every so many seconds, and print a line for each run; gives
+    the last sentence for the user.
 
     A round without a new file reads nothing but the names of files. A round that fails ends it: the error
     says why, and nothing of the round is kept.
@@ -80,7 +80,7 @@ def _paths(arrived: Arrived) -> set[str]:
 
 
 def line(ended: Ended, seconds: float) -> str:
-    """What a round has done.
+    """The line on a round that has ended.
 
     >>> from beam_joins.pipelines.results.counts import Tally
     >>> from beam_joins.pipelines.results.write_parts import Report, WrittenPart

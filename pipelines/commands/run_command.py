@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from beam_joins.pipelines.commands.summary import Summary
 
 _LOOK_ROWS: Final = 1_000
-"""How many rows of a table of a database are looked at."""
+"""The number of rows that a dry run reads of a table of a database."""
 
 
 def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
@@ -119,7 +119,7 @@ def _write_report(args: Namespace, summary: "Summary") -> None:
 
 
 def _said(args: Namespace, summary: "Summary") -> str | None:
-    """What to print of a summary; for programs it goes where the options say."""
+    """The text of a summary to print, if any; for programs the summary goes where the options say."""
     from beam_joins.pipelines.commands.write_json import STDOUT, write_json
 
     path = args.json

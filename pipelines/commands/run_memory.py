@@ -121,7 +121,7 @@ class CommandMemory:
         return tuple(map(text_schema, texts)) if texts else None
 
     def learn(self, job: Job, *, in_columns: bool) -> None:
-        """Note of which kind the keys are, for all runs, and of which types the columns, if a result has these.
+        """Remember the kinds of the keys, for all runs, and the types of the columns, if a result has these.
 
         Raises InputError if the first one has seen none of them.
         """

@@ -33,8 +33,8 @@ _JOB_SERVER: Final = "start a job server yourself and name it with --job_endpoin
 
 @contextmanager
 def any_runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOptions]:
-    """What :func:`spark_runner` and :func:`flink_runner` do, :func:`direct_runner` for input of so many bytes that
-    it is worth it, or where ``--python_workers`` asks for it, and the other runners' well-known failures as
+    """Starts :func:`spark_runner` or :func:`flink_runner`, or :func:`direct_runner` for input of so many bytes that
+    it is worth it, or where ``--python_workers`` asks for it; turns the well-known failures of other runners into
     RunnerSetupError.
 
     >>> with any_runner(PipelineOptions(["--runner=Nonsense"])):
@@ -62,7 +62,7 @@ def workers_for(options: PipelineOptions, size: int) -> AbstractContextManager[P
 
 
 def setup_of(options: PipelineOptions) -> Iterator[str]:
-    """What the runner needs and which of it is installed, one line each; nothing is started.
+    """The requirements of the runner and which of them are installed, one line each; nothing is started.
 
     Raises RunnerSetupError for what is missing.
     """
@@ -71,7 +71,7 @@ def setup_of(options: PipelineOptions) -> Iterator[str]:
 
 
 def runner_failure(error: Exception, runner: str) -> str | None:
-    r"""What a failure of Beam's own means for a person; None when it is not a known one.
+    r"""The sentence on a failure of Beam's own for a person; None for a failure that is not a known one.
 
     >>> runner_failure(ValueError("Pipeline has validations errors: \nMissing required option: project.\n"), "DataflowRunner")
     'DataflowRunner cannot run this: Missing required option: project.'

@@ -148,7 +148,7 @@ class Runs:
         return {**unseen, **read.files}, list(read.remarks)
 
     def _came(self, new: Arrived, file: str = "file") -> str:
-        """What a run has read, counted: tables of a database, topics, files."""
+        """The inputs that a run has read, counted: tables of a database, topics, files."""
         inputs = self._args.inputs
         sources = {(inputs[side].noun, inputs[side].sources[side]) for side, files in new.items() if files and side in inputs}
         files = [each for side, of_side in new.items() if side not in inputs for each in of_side]

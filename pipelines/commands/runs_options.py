@@ -163,7 +163,7 @@ def changes_pattern(place: str) -> str:
 
 
 def changes_as(args: argparse.Namespace) -> "As":
-    """How the changes of the result are written."""
+    """The form in which the changes of the result are written."""
     as_: As = args.output_records or "changes"
     return as_
 

@@ -24,7 +24,7 @@ class Item(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What the rows of a side give to a row of the result.
+    """The part of a row of the result that the rows of a side give.
 
     ``columns`` and what they are called there, None: all that a row has. ``nested``: the row is an object of
     this name. ``allowed``: the columns that a row may have, where those of the first records stand for all.
@@ -64,7 +64,7 @@ def parse_select(text: str, sides: Sequence[str]) -> tuple[Item, ...]:
 def shares_of(
     items: Sequence[Item], sides: Sequence[str], columns: Sequence[Sequence[str]], lacking: Container[int], rename: str
 ) -> dict[int, Share]:
-    """What each side gives to a row of the result, by its number; none for a side that gives nothing.
+    """The part of each side in a row of the result, by the side's number; none for a side that gives nothing.
 
     ``columns`` are those that the sides are known to have; ``lacking`` are the sides that a row of the result
     may be without. All columns of a side are taken as they come where no other name can be one of theirs.

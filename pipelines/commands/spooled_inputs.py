@@ -35,7 +35,7 @@ def take_addresses(names: Names, args: Namespace) -> None:
 
 
 def spooled(names: Names, args: Namespace, state: "StateFolder | None", folder: str = "", most_rows: int | None = None) -> Spooled:
-    """What has come for the inputs at addresses since the last run. Raises InputError."""
+    """The new changes of the inputs at addresses since the last run. Raises InputError."""
     columns = {side.name: columns_of(side, args) for side in names.sides}
     envelopes = {name: each.envelopes for name, each in columns.items() if each.envelopes is not None}
     rounds = [inputs.read(envelopes, state, folder, most_rows) for inputs in _kinds(args.inputs)]
@@ -57,5 +57,5 @@ def spooled_inputs(names: Names, args: Namespace, most_rows: int | None = None) 
 
 
 def _kinds(inputs: Mapping[str, Inputs]) -> list[Inputs]:
-    """Those of each kind once."""
+    """The inputs of each kind, once."""
     return list({id(each): each for each in inputs.values()}.values())

@@ -130,7 +130,7 @@ class Summary:
         return "\n".join(lines)
 
     def data(self) -> dict[str, Any]:
-        """The summary for programs; ``docs/command_line.md`` says what is in it."""
+        """The summary for programs, as ``docs/command_line.md`` describes it."""
         dropped, late = self.dropped(), self.late()
         inputs: dict[str, dict[str, Any]] = {
             side.path_option: {
@@ -160,27 +160,27 @@ class Summary:
         }
 
     def read(self, side: str) -> int:
-        """How many records of an input were read."""
+        """The number of records of an input that were read."""
         return self._count(side, READ)
 
     def rows(self) -> int:
-        """How many rows the first input has in the end."""
+        """The number of rows of the first input in the end."""
         return self._count(self.sides[0], ROWS)
 
     def unmatched(self) -> int:
-        """How many of these rows have no row of the second input."""
+        """The number of these rows without a row of the second input."""
         return self.rows() - self._count(self.sides[0], MATCHED)
 
     def unreferring(self) -> int:
-        """How many of these rows refer to none."""
+        """The number of these rows that refer to none."""
         return self._count(self.sides[0], UNREFERRING)
 
     def written(self, output: str) -> int:
-        """How many records the parts of an output have."""
+        """The number of records in the parts of an output."""
         return sum(part.records for part in self._parts if part.output == output)
 
     def what(self, output: str) -> str:
-        """What an output holds, in words."""
+        """The content of an output, in words."""
         return "changes merged" if output == TO else self.names.results[output == LATEST]
 
     def dropped(self) -> list[Tally]:

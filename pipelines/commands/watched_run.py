@@ -27,7 +27,7 @@ def log_beside(path: str, changelog: int) -> LogEntries | None:
 
 
 class Watched(NamedTuple):
-    """What was seen of a run that has ended: what the engine has counted, if its runner reports it; what was
+    """The observations of a run that has ended: the counts of the engine, if its runner reports them; the records
     read of each changelog; its steps.
     """
 
@@ -38,19 +38,19 @@ class Watched(NamedTuple):
 
 @dataclass(frozen=True)
 class WatchedReport(Report):
-    """What a run brought home, and what was seen of it."""
+    """The report of a run, and the observations of it."""
 
     watched: Watched | None = None
 
 
 def watched_of(report: Report) -> Watched | None:
-    """What was seen of a run, if it was watched."""
+    """The observations of a run, if it was watched."""
     return report.watched if isinstance(report, WatchedReport) else None
 
 
 class WatchedRun:
-    """Runs pipelines that read these changelogs, and log that beside a path; ``written`` says what there is
-    of results.
+    """Runs pipelines that read these changelogs, and log that beside a path; ``written`` describes the results so
+    far.
     """
 
     def __init__(self, changelogs: Sequence[Changelog], path: str, written: Callable[[], str]) -> None:
@@ -61,7 +61,7 @@ class WatchedRun:
         self._begin = time.monotonic()
 
     def size_text(self) -> str:
-        """How far the run has come, in words."""
+        """The progress of the run so far, in words."""
         read = self._log.read()
         reading = read_said(read, self._log.bytes, time.monotonic() - self._begin)
         if reading and sum(each.bytes for each in read) < self._log.bytes:
@@ -69,12 +69,12 @@ class WatchedRun:
         return ", ".join(filter(None, (reading, self._written())))
 
     def report(self, watched: Watched) -> WatchedReport:
-        """What the run brought home. Raises OSError if it has written no report."""
+        """The report of the run, with the observations of it. Raises OSError if the run has written no report."""
         report = read_report(self._path)
         return WatchedReport(report.tallies, report.parts, report.figures, watched)
 
     def run(self, pipeline: beam.Pipeline, progress: Progress) -> Watched:
-        """Run to the end; gives what was seen."""
+        """Run to the end; gives the observations."""
         self._begin = time.monotonic()
         with progress.phase("run", self.size_text):
             result = pipeline.run()

@@ -42,11 +42,11 @@ class ArrowReader(FormatReader):
             return [(number, number + 1) for number in range(batches.num_record_batches)]
 
     def unit(self, file: File, column: str) -> Unit | None:
-        """That of a column of timestamps."""
+        """The unit of a column of timestamps."""
         return unit_of(arrow_schema(file.path), column)
 
     def types(self, file: File) -> list[tuple[str, str]]:
-        """Those of its schema."""
+        """The columns of the file's schema, and their types."""
         return [(field.name, str(field.type)) for field in arrow_schema(file.path)]
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
@@ -110,7 +110,7 @@ class ArrowEncoder(StructEncoder):
     """Rows of record batches."""
 
     def writer(self, file: Any) -> RowsWriter:
-        """What writes rows to a file, compressed as Feather does by default."""
+        """A writer of rows to a file, compressed as Feather does by default."""
         return RowsWriter(file, pa.ipc.new_file(file, self._columns, options=pa.ipc.IpcWriteOptions(compression="lz4")))
 
 

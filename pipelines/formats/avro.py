@@ -104,14 +104,14 @@ def _logical_types(schema: Schema, column: str) -> list[str]:
 
 
 def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What :func:`read_records` gives, with timestamps as microseconds, and times of day and UUIDs as text."""
+    """The records of :func:`read_records`, with timestamps as microseconds, and times of day and UUIDs as text."""
     convert = _converter(read_schema(path))
     for number, record in read_records(path, start, stop):
         yield number, convert(record)
 
 
 def _converter(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What makes of a record one without units of time."""
+    """The conversion of records to records without units of time."""
     conversions = {field["name"]: made for field in schema["fields"] if (made := _conversion(field["type"])) is not None}
     if not conversions:
         return lambda record: record
@@ -119,7 +119,7 @@ def _converter(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def _conversion(type_: Any) -> Callable[[Any], Any] | None:
-    """What makes a value of a type one without units, None where it is as it is."""
+    """The conversion of values of a type to values without units; None where none is needed."""
     members = _members(type_)
     if all(member in _AS_THEY_ARE for member in members):
         return None
@@ -216,7 +216,7 @@ class AvroReader(FormatReader):
         return "us" if any(map(_is_instant, kinds)) else None
 
     def types(self, file: File) -> list[tuple[str, str]]:
-        """Those of its schema."""
+        """The columns of the file's schema, and their types."""
         return [(field["name"], _shown(field["type"])) for field in read_schema(file.path)["fields"]]
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
@@ -334,7 +334,7 @@ class AvroEncoder:
         return written.getvalue()
 
     def writer(self, file: BinaryIO) -> "AvroWriter":
-        """What writes encoded rows to a file."""
+        """A writer of encoded rows to a file."""
         return AvroWriter(file, self._schema)
 
 
@@ -381,7 +381,7 @@ class AvroWriter:
             self._writer.write_block(Block(len(some), io.BytesIO(content_of(some))))
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining rows and close the file."""
         try:
             self._writer.flush()
         finally:

@@ -13,22 +13,24 @@ from apache_beam.io.range_trackers import OffsetRangeTracker
 
 _MOST_CHARACTERS: Final = 100
 _LACKING: Final = re.compile(r"(\w+) codec is supported but you need to install one of the following libraries: \('([\w.]+)'")
-"""What fastavro says of a codec whose package is missing."""
+"""The message of fastavro on a codec whose package is missing."""
 
 
 def records_of_blocks(path: str, start: int, stop: int) -> Iterator[dict[str, Any]]:
-    """The records in the blocks that begin in ``[start, stop)``; raises what fastavro and the file system raise."""
+    """The records in the blocks that begin in ``[start, stop)``; raises the errors of fastavro and of the file
+    system.
+    """
     records: Iterator[dict[str, Any]] = _FastAvroSource(path, validate=False).read_records(path, OffsetRangeTracker(start, stop))
     return records
 
 
 def lacks_codec(error: Exception) -> bool:
-    """Whether the records are compressed with what takes a package that is not installed."""
+    """Whether the records are compressed with a codec whose package is not installed."""
     return _LACKING.match(str(error)) is not None
 
 
 def avro_reason(error: Exception) -> str:
-    """What fastavro says, which may be all of a schema, or nothing."""
+    """The reason that fastavro gives, shortened: its message may be all of a schema, or empty."""
     if (codec := _LACKING.match(str(error))) is not None:
         return f"it is compressed with {codec[1]}, which takes a package that is not installed: pip install {codec[2]}"
     said = f"not UTF-8: byte 0x{error.object[error.start]:02x}" if isinstance(error, UnicodeDecodeError) else str(error)

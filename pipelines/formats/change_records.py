@@ -31,7 +31,7 @@ _ROWS: Final = 1 << 16
 
 
 class TableRecords(Protocol):
-    """How the changes or the rows of a table are written to a file."""
+    """The format in which the changes or the rows of a table are written to a file."""
 
     @property
     def format(self) -> Format:
@@ -56,7 +56,9 @@ class TableRecords(Protocol):
 
 
 class ChangeRecords:
-    """How a table of typed columns is written: as what, in which format; ``table`` is the name of the table in pairs."""
+    """The records of a table of typed columns: their kind and their format; ``table`` is the name of the table in
+    pairs.
+    """
 
     form: Form = "columns"
 
@@ -128,7 +130,9 @@ class ChangeRecords:
 
 
 class TextRecords:
-    """How a table whose rows are JSON text is written: its changes or its rows as lines, with the digits of the text."""
+    """The records of a table whose rows are JSON text: its changes or its rows as lines, with the digits of the
+    texts.
+    """
 
     format: Format = "json lines"
     form: Form = "json lines"

@@ -23,12 +23,12 @@ KEY, REFERENCE, TIME, POSITION, ORDER = "(key)", "(reference)", "(time)", "(posi
 OPERATION, DELETED, LOG, LEFT_OUT, LIFE, PLACE = "(operation)", "(deleted)", "(log)", "(left out)", "(life)", "(place)"
 """The columns about a change, beside those of its row. ``OPERATION`` is the word of an envelope, ``DELETED`` its meaning
 (null: the change empties the table). ``LEFT_OUT`` has a list of names as JSON text, or null, and ``LIFE`` the text of a
-:class:`~beam_joins.arrivals.Life`; ``PLACE`` orders what nothing else does.
+:class:`~beam_joins.arrivals.Life`; ``PLACE`` orders changes that nothing else orders.
 """
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
 EXACT_IN_DOUBLES: Final = 1 << 53
-"""Below which a double is one whole number and no other one rounded."""
+"""The bound below which a double is one whole number and no other one rounded."""
 _DIGITS: Final = 76
 """The most digits of a decimal of Arrow."""
 WHOLE: Final = re.compile(r"[+-]?[0-9]+")
@@ -39,18 +39,17 @@ WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 class Columns:
     """The columns of one changelog that say how to read it.
 
-    ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``: columns
-    that order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's
-    text, in any case (``true`` for true, ``null`` for null), is among ``deletes``, among ``upserts``, or among
-    ``truncates``, which empty the table and have no key; or among ``ignored``: such a record is no change. The
-    last two may be of columns of their own, ``truncate`` and ``ignore``.
-    ``unit`` is what a whole number in ``timestamp`` counts, and ``digits`` whether text of digits is such a number, as
-    where the format has no numbers. ``csv`` are delimiter and encoding of CSV files (empty: as these show). ``log`` names
-    what the sequence is of (null: not known), ``left_out`` the columns
-    that a row does not have as they did not change, and ``life`` the encoded
-    :class:`~beam_joins.arrivals.Life`. ``side`` is what the options of these columns begin with, ``orders`` for
-    ``--orders-key``; empty: nothing; None: Python. ``envelopes``: those that the rows are in, which
-    say all but the key. ``declared`` are the types of columns that options name.
+    ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``: columns that
+    order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's text, in any
+    case (``true`` for true, ``null`` for null), is among ``deletes``, among ``upserts``, or among ``truncates``,
+    which empty the table and have no key; or among ``ignored``: such a record is no change. The last two may be of
+    columns of their own, ``truncate`` and ``ignore``. ``unit`` is the unit of whole numbers in ``timestamp``, and
+    ``digits`` whether text of digits is such a number, as where the format has no numbers. ``csv`` are delimiter and
+    encoding of CSV files (empty: as these show). ``log`` is the column that names the log of the sequence (null: not
+    known), ``left_out`` the columns that a row does not have as they did not change, and ``life`` the encoded
+    :class:`~beam_joins.arrivals.Life`. ``side`` is the prefix of the options of these columns, ``orders`` for
+    ``--orders-key``; empty: no prefix; None: Python. ``envelopes``: the envelopes that the rows are in, which say all
+    but the key. ``declared`` are the types of columns that options name.
 
     >>> columns = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
     >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
@@ -176,7 +175,7 @@ class Columns:
         )
 
     def fault(self, row: Row) -> str | None:
-        """What makes the record unusable, or None.
+        """The fault that makes the record unusable, or None.
 
         A null key or sequence is no fault here: the table drops and counts it.
         """
@@ -275,7 +274,7 @@ def enveloped(side: str | None, envelopes: Envelopes = _UNDESCRIBED) -> Columns:
 
 
 def key_fault(column: str, key: object) -> str | None:
-    """What makes a value unusable as a key or a reference, or None.
+    """The fault that makes a value unusable as a key or a reference, or None.
 
     >>> key_fault("id", 1.5)
     "column 'id' is no key: 1.5 (keys are whole numbers, text, true or false)"

@@ -21,7 +21,7 @@ from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_ro
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, is_nested, objects, texts_without_units, without_units
 
 RECORDS: Final = 1 << 16
-"""How many rows are read at a time."""
+"""The number of rows that are read at a time."""
 _FIRST_DAY: Final = pa.scalar(dt.date.min, pa.date32())
 _LAST_DAY: Final = pa.scalar(dt.date.max, pa.date32())
 _ROWS: Final = 1 << 16
@@ -69,7 +69,7 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
 
 
 def _structs(values: Mapping[str, pa.Array], typed: pa.Schema, start: int, stop: int) -> pa.StructArray:
-    """Some rows in typed columns; raises ValueError, a sentence, for one that does not fit."""
+    """Some rows in typed columns; raises ValueError, a sentence, for a value that does not fit."""
     made = []
     for field in typed:
         column = values[field.name].slice(start, stop - start) if field.name in values else pa.nulls(stop - start)
@@ -121,7 +121,7 @@ def readable_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def require_names(fields: Iterable[pa.Field], within: str = "") -> None:
-    """Raises ValueError, a sentence without the path, for two columns of one name, of which one would be lost."""
+    """Raises ValueError, a sentence without the path, for two columns of one name: one of them would be lost."""
     names = set[str]()
     for field in fields:
         path = f"{within}{field.name}"
@@ -133,7 +133,8 @@ def require_names(fields: Iterable[pa.Field], within: str = "") -> None:
 
 
 def unit_of(schema: pa.Schema, column: str) -> Unit | None:
-    """What a column counts as event time or sequence: microseconds where its type is of times; None where that says nothing.
+    """The unit of a column as event time or sequence: microseconds where its type is of times; None where the type
+    names no unit.
 
     Raises ValueError, a sentence without the path, for times of day and durations.
     """
@@ -144,7 +145,7 @@ def unit_of(schema: pa.Schema, column: str) -> Unit | None:
 
 
 def no_instants(column: str, kind: str) -> ValueError:
-    """What is raised for a column of times of day or durations as event time or sequence."""
+    """The error for a column of times of day or durations as event time or sequence."""
     what = "durations" if kind.startswith("duration") else "times of day"
     return ValueError(f"has {what} in column '{column}' ({kind}): take a column with the date as well")
 
@@ -160,7 +161,7 @@ def _value_column(column: pa.Array) -> pa.Array:
 
 
 def _named(column: pa.Array, name: str, made: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """What a function makes of a column; its ValueError names the column."""
+    """The result of a function of a column; its ValueError names the column."""
     try:
         return made(column)
     except ValueError as error:
@@ -195,7 +196,7 @@ class RowsWriter:
             self._write()
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining rows and close the file."""
         try:
             try:
                 self._write()

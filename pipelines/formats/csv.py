@@ -48,7 +48,9 @@ _EXACT: Final = r"^-?(0|[1-9][0-9]{0,27})(\.[0-9]{1,28})?([eE][+-]?[0-9])?$"
 """Decimals; Arrow takes those of more digits too, but reads beyond its tables then."""
 _PATTERNS: Final = {"int64": _WHOLE, "double": _NUMBER}
 _PADDED: Final = re.compile(r"-?0[0-9]|\+")
-"""What begins as a number that a column of numbers does not have where its type is inferred."""
+"""The beginning of a text that looks like a number, but in a column whose type is inferred may be none: a leading
+zero, a plus sign.
+"""
 _TEXTS: Final = ("string", UNKNOWN)
 _TRUTH: Final = {"true": True, "false": False}
 
@@ -120,7 +122,7 @@ class CsvReader(FormatReader):
         return [(0, 0)] if file.spans_lines or file.encoding else parts_by_bytes(file, size)
 
     def types(self, file: File) -> list[tuple[str, str]]:
-        """Those that it is read with."""
+        """The columns that the file is read with, and their types."""
         return list(file.layout)
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
@@ -151,7 +153,9 @@ class CsvReader(FormatReader):
 
 
 def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins: bool, is_last: bool) -> tuple[RawRows | None, int]:
-    """The records of lines, and where a record begins of which more may come; ``joins``: records may have several lines."""
+    """The records of lines, and the place of a record that may go on behind them; ``joins``: records may have several
+    lines.
+    """
     begins, ends, lines, present = cut_lines(data, b"\r\n")
     count, rest, regular = len(begins), len(data), np.ones(len(begins), np.bool_)
     if b'"' in data:
@@ -227,7 +231,7 @@ def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
 def _row(
     line: bytes, layout: Layout, declared: Collection[str] = (), reading: Reading | None = None, delimiter: str = ","
 ) -> dict[str, Any] | str:
-    """The record of a line, or what is wrong with it."""
+    """The record of a line, or its fault."""
     option, encoding = ("schema=", "encoding=") if reading is None else map(reading.columns.flag, ("schema", "encoding"))
     fields = fields_or_fault(line, [name for name, _ in layout], delimiter, encoding)
     if isinstance(fields, str):
@@ -317,7 +321,7 @@ class CsvEncoder:
         return pa.StructArray.from_arrays(texts, fields=fields)
 
     def writer(self, file: Any) -> "CsvWriter":
-        """What writes rows to a file."""
+        """A writer of rows to a file."""
         return CsvWriter(file, pa.schema([(field.name, _written(field.type)) for field in self._columns]))
 
 

@@ -19,7 +19,7 @@ _MARKS: Final = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"
 """The byte order marks of files that are not UTF-8."""
 _UTF8_MARK: Final = b"\xef\xbb\xbf"
 _LONGEST: Final = 1 << 20
-"""So many bytes a record may have that goes on in other lines; what is longer begins with a quote too many."""
+"""The most bytes of a record that goes on in other lines; a longer one begins with a quote too many."""
 _OPEN_QUOTE: Final = "unexpected end of data"
 _REPLACED: Final = "\ufffd"
 csv.field_size_limit(2**31 - 1)  # a field may be as long as its line
@@ -30,7 +30,7 @@ class OpenQuote(ValueError):
 
 
 def fields_of(record: bytes, delimiter: str) -> list[str]:
-    """The fields of a record. Raises ValueError, a sentence, and UnicodeDecodeError for what is not UTF-8."""
+    """The fields of a record. Raises ValueError, a sentence, and UnicodeDecodeError for text that is not UTF-8."""
     try:
         return next(csv.reader([record.decode().rstrip("\r\n")], strict=True, delimiter=delimiter))
     except csv.Error as error:
@@ -70,7 +70,7 @@ def _byte_in(error: UnicodeDecodeError) -> str:
 
 
 def _remedy_for_bytes(flag: str) -> str:
-    """What to do about text that is not UTF-8; ``flag`` is the option for the encoding."""
+    """The remedy for text that is not UTF-8; ``flag`` is the option for the encoding."""
     return f"say with {flag} what it is, as in {flag.rstrip('=')}=cp1252 or latin-1"
 
 
@@ -160,7 +160,7 @@ def record_pattern(delimiter: str) -> str:
 
 
 def fields_or_fault(record: bytes, names: Sequence[str], delimiter: str, flag: str) -> list[str] | str:
-    """The fields of a record with these columns, or what is wrong with it; ``flag`` is the option for the encoding."""
+    """The fields of a record with these columns, or its fault; ``flag`` is the option for the encoding."""
     try:
         return fields_of(record, delimiter)
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""What a format of files is: how its records are read and written, and what it says of itself."""
+"""A format of files: the reader and the encoder of its records, and its properties."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ class FormatReader(ABC):
     may_be_empty: ClassVar[bool] = False
     """Whether a file may be without any byte: it has no rows."""
     expansion: ClassVar[int] = 8
-    """How many bytes of records a byte of a file may stand for."""
+    """The assumed number of bytes of records per byte of a file."""
     untyped_columns: ClassVar[bool] = False
     """Whether files do not say types of columns, and what orders records are numbers."""
 
@@ -33,7 +33,7 @@ class FormatReader(ABC):
         """Where the parts of a file of about so many bytes begin and end."""
 
     def unit(self, file: File, column: str) -> Unit | None:
-        """What the file says that a column of times counts."""
+        """The unit of a column of times, as the file says it; None where it says none."""
         return None
 
     def types(self, file: File) -> list[tuple[str, str]]:
@@ -42,7 +42,7 @@ class FormatReader(ABC):
 
     @abstractmethod
     def first(self, file: File) -> Iterator[dict[str, Any]]:
-        """The records of a file, one by one; what is no record is left out."""
+        """The records of a file, one by one; an invalid record is left out."""
 
     @abstractmethod
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
@@ -60,7 +60,7 @@ class RowEncoder(Protocol):
         """The records of rows."""
 
     def writer(self, file: Any) -> Any:
-        """What writes records to a file, which it closes."""
+        """A writer of records to a file, which it closes."""
 
 
 class BytesWriter:
@@ -80,7 +80,8 @@ class BytesWriter:
 
 @dataclass(frozen=True, kw_only=True)
 class FileFormat:
-    """How the files of a format are read and written, and what it says of itself; ``None``: the format has no such thing.
+    """The functions that read and write the files of a format, and its properties; ``None``: the format has no such
+    thing.
 
     ``encoder`` takes the columns of rows, and whether they are pairs of old and new rows. ``growing`` reads a file from a
     place on. ``schema`` gives the columns that a file states; where these are ``columnar``, a table in Python has its rows in

@@ -113,7 +113,7 @@ class Growing(NamedTuple):
 Block: TypeAlias = Callable[[Reading | None], Iterator[RawRows]]
 """Gives the records of some bytes as a reading asks for them, as a reader's ``rows`` does."""
 Whole: TypeAlias = tuple[int, Block]
-"""What of a file is whole: the place behind it, and its records."""
+"""The whole records of a file: the place behind them, and the block of them."""
 
 
 class NotWhole(Exception):

@@ -37,7 +37,7 @@ from beam_joins.sorting import valid
 
 _CHUNK: Final = 4 << 20
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-"""What some writers begin a file of UTF-8 with."""
+"""The byte order mark with which some writers begin a file of UTF-8."""
 _LOOKED_AT: Final = 20
 _OPEN, _CLOSE = b"{}"
 _SPACE: Final = b" \t\r\n"
@@ -46,8 +46,8 @@ _DEEP: Final = 1_000
 _TEXT: Final = r'"(?:[^"\\]|\\.)*"'
 _SCALAR: Final = rf"(?:{_TEXT}|[^\s\",\[\]{{}}]+)"
 _NOT_PLAIN: Final = r"\\u|[:,\[]\s*(?:NaN|-?Inf|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3})|[0-9]{200}"
-"""What Arrow takes and JSON does not, or what may be beyond the range of doubles; a name spelt with escapes;
-a text that looks like these.
+"""The texts that Arrow takes and JSON does not, or that may be beyond the range of doubles; names spelt with escapes;
+texts that look like these.
 """
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _PLAIN_NAME: Final = re.compile(r'[^"\\/\x00-\x1f]+')
@@ -138,7 +138,7 @@ class JsonEncoder:
         return joined(self._head, objects(texts, count), b"}\n" if self._head else b"\n", null=NULL)
 
     def writer(self, file: BinaryIO) -> BytesWriter:
-        """What writes lines to a file."""
+        """A writer of lines to a file."""
         return BytesWriter(file)
 
 

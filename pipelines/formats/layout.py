@@ -14,9 +14,9 @@ Layout: TypeAlias = tuple[tuple[str, str], ...]
 
 TYPES: Final = ("int64", "double", "decimal(P,S)", "bool", "string")
 UNKNOWN: Final = "null"
-"""The type of a column of which no value has been seen: text."""
+"""The type of a column without any value yet: text."""
 DELIMITERS: Final = (",", ";", "\t", "|")
-"""What may stand between the fields of a CSV file."""
+"""The characters that may stand between the fields of a CSV file."""
 DELIMITER_NAMES: Final = (",", ";", "tab", "|")
 """The same as options name them."""
 DECIMAL: Final = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
@@ -59,7 +59,7 @@ def is_type(name: str) -> bool:
 
 
 def widest(layouts: Sequence[Layout]) -> dict[str, str]:
-    """The types that hold what all layouts have in their columns: text, where these are no numbers together.
+    """The types that hold the values of all layouts' columns: text, where these are no numbers together.
 
     >>> widest([(("zip", "int64"), ("n", "int64"), ("x", "null")), (("zip", "string"), ("n", "double"), ("x", "bool"))])
     {'zip': 'string', 'n': 'double', 'x': 'bool'}

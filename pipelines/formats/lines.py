@@ -35,8 +35,8 @@ class Lines(NamedTuple):
 
 
 def open_lines(path: str) -> Any:
-    """The file, decompressed as its suffix says; what is damaged or stops short raises OSError or EOFError,
-    wherever that is in the file.
+    """The file, decompressed as its suffix says; damaged or truncated data raises OSError or EOFError, wherever that
+    is in the file.
     """
     file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
     if path.endswith(PACKED) and not _has_bytes(file):
@@ -51,7 +51,7 @@ def open_lines(path: str) -> Any:
 
 
 def opened_text(file: File) -> Any:
-    """The file as :func:`open_lines` gives it, in UTF-8; what is not text of its encoding raises ValueError."""
+    """The file as :func:`open_lines` gives it, in UTF-8; text that is not of its encoding raises ValueError."""
     opened = open_lines(file.path)
     return io.BufferedReader(_Transcoded(opened, file.encoding)) if file.encoding else opened
 

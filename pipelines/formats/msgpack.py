@@ -38,7 +38,7 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 _LONGEST: Final = 2**32 - 1
 _TOO_DEEP: Final = "nested too deeply"
 _LEVELS: Final = 250
-"""How deep values may be nested; orjson, which writes those of typed columns, has a limit of 254."""
+"""The deepest nesting of values; orjson, which writes those of typed columns, has a limit of 254."""
 _SCALARS: Final = frozenset({type(None), bool, int, float, str, bytes})
 """The types of values that are no times and contain none."""
 _ISO: Final = timestamp_text("ns", "Z")
@@ -66,7 +66,7 @@ def _extension(type_: int, data: bytes) -> _Fault:
 
 
 def _fault_in(values: Iterable[Any], levels: int = _LEVELS) -> str:
-    """What is wrong with one of the values, at any depth; empty if nothing is."""
+    """The fault of one of the values, at any depth; empty if there is none."""
     for value in values:
         if isinstance(value, str):
             fault = "" if value.isascii() else _not_utf8(value)
@@ -90,7 +90,7 @@ def _not_utf8(text: str) -> str:
 
 
 def _record(value: Any) -> dict[str, Any] | str:
-    """The map that a value is, or what is wrong with it."""
+    """The map of a value, or the fault of a value that is no map."""
     if not (fault := _fault_in((value,))) and not isinstance(value, dict):
         return f"not a map but {shown(_converted(value, _in_python))[:40]}"
     return fault or value
@@ -136,7 +136,7 @@ def _is_time(value: Any) -> bool:
 
 
 def _converted(value: Any, time: Callable[[Any], Any]) -> Any:
-    """The value with what ``time`` makes of the times in it, at any depth."""
+    """The value with the results of ``time`` in place of the times in it, at any depth."""
     if isinstance(value, dict):
         return {name: each if type(each) in _SCALARS else _converted(each, time) for name, each in value.items()}
     if isinstance(value, list):
@@ -260,7 +260,7 @@ class MsgpackEncoder:
         return pa.array([pack(dict(zip(self._names, row, strict=True))) for row in rows], pa.binary())
 
     def writer(self, file: Any) -> BytesWriter:
-        """What writes maps to a file."""
+        """A writer of maps to a file."""
         return BytesWriter(file)
 
 

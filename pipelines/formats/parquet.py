@@ -48,12 +48,12 @@ class ParquetReader(FormatReader):
             return [(group, group + 1) for group in range(parquet.num_row_groups)]
 
     def unit(self, file: File, column: str) -> Unit | None:
-        """That of a column of timestamps."""
+        """The unit of a column of timestamps."""
         with opened(file.path) as parquet:
             return unit_of(parquet.schema_arrow, column)
 
     def types(self, file: File) -> list[tuple[str, str]]:
-        """Those of its schema."""
+        """The columns of the file's schema, and their types."""
         with opened(file.path) as parquet:
             schema = parquet.schema_arrow
         return [(field.name, str(field.type)) for field in (marked(schema.empty_table()).schema if file.is_unmarked else schema)]
@@ -164,7 +164,7 @@ class ParquetEncoder(StructEncoder):
     """Rows of row groups."""
 
     def writer(self, file: Any) -> RowsWriter:
-        """What writes rows to a file."""
+        """A writer of rows to a file."""
         return RowsWriter(file, pq.ParquetWriter(file, self._columns))
 
 

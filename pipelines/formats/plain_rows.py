@@ -14,8 +14,7 @@ _OF_WINDOWS: Final = ("key", "window_start", "window_end")
 
 
 class PlainRows:
-    """How the rows of a table become columns; ``schema`` are these, ``keys`` the names of those that are the
-    key.
+    """The columns of a table's rows; ``schema`` are these, ``keys`` the names of the columns of the key.
 
     The key's columns are named as ``key`` says, by default as the columns that it was made of, ``key`` where
     there was one. A column of the value that has the name of one of the key gives way to it. A value that is

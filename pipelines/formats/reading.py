@@ -30,14 +30,14 @@ from beam_joins.pipelines.formats.types.exact_json import BytesText
 
 T = TypeVar("T")
 Form = Literal["columns", "json lines", "row", "object"]
-"""How rows are kept: as structs of typed columns or JSON texts, or as what a table of Python is made of: typed columns
-beside those about the change, or Python objects.
+"""The form in which rows are kept: structs of typed columns, JSON texts, or the elements of a table of Python: typed
+columns beside those about the change, or Python objects.
 """
 Kind: TypeAlias = str
-"""What a column holds, in words: those of :func:`kind`."""
+"""The kind of a column's values, in words: see :func:`kind`."""
 
 BEHIND_DELETES: Final = 1 << 62
-"""What is added to the place of an upsert where it is behind all deletes; no place is as large."""
+"""The addend to the place of an upsert that sorts it behind all deletes; no place is as large."""
 KEY_TYPES: Final[Mapping[Kind, pa.DataType]] = {
     "text": pa.string(),
     "whole numbers": pa.int64(),
@@ -49,7 +49,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What is read of each record; a record that does not have it is a bad one.
+    """The columns that are read of each record; a record without them is a bad one.
 
     ``key`` and ``refers`` are what the columns of the key (empty: anything) and of the ``reference`` (columns
     with another table's key; empty: none) hold, in words, and ``numbers`` columns that hold numbers or null.
@@ -140,7 +140,7 @@ class Reading:
 
     @property
     def about(self) -> pa.Schema:
-        """The columns that say what the record is."""
+        """The columns about the change."""
         of_key = [] if "row" in self.forms else [(KEY, KEYS if "object" in self.forms else self.key_type)]
         numbers = [(name, pa.int64()) for name in (TIME, *self.positions)]
         texts = [(name, pa.string()) for name in self.texts]
@@ -148,7 +148,7 @@ class Reading:
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns: those that say what the record is, then those of the row's value."""
+        """All columns: those about the change, then those of the row's value."""
         return pa.schema([*self.about, *self.value])
 
     @property
@@ -197,7 +197,7 @@ class Reading:
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
     def fault(self, row: Row) -> str | None:
-        """What makes the record unusable, or None."""
+        """The fault that makes the record unusable, or None."""
         fault = self.columns.fault(row)
         if self.columns.is_truncate(row):
             return fault
@@ -259,7 +259,7 @@ def _type_of(kinds: tuple[Kind, ...], names: tuple[str, ...]) -> pa.DataType:
 
 
 def kind(value: object) -> Kind:
-    """What a value is, in words.
+    """The kind of a value, in words.
 
     >>> kind(7), kind(Decimal("7.00")), kind(Decimal("7.5"))
     ('whole numbers', 'whole numbers', 'fractions')

@@ -41,7 +41,7 @@ class RawRows(NamedTuple):
     texts: pa.Array | None = None
     sure: Bools | None = None
     skipped: Mapping[str, int] = {}
-    """How many items were about no row, by what they are."""
+    """The numbers of items about no row, by their kind."""
     structs: pa.StructArray | None = None
     type_faults: Mapping[int, str] = {}
     """Why records have no place in the typed columns of ``structs``."""
@@ -57,7 +57,7 @@ class RawRows(NamedTuple):
         return text
 
     def objects(self) -> list[dict[str, Any] | str]:
-        """The dicts that Python gets, or what is wrong with a record."""
+        """The dicts for Python, or the fault of a record."""
         return list(map(self.value or self.row, range(len(self.places))))
 
 
@@ -164,8 +164,8 @@ def structs_of(columns: list[pa.Array], schema: pa.Schema, count: int) -> pa.Str
 
 
 def fitting_rows(make: Callable[[int, int], pa.StructArray], typed: pa.Schema, count: int) -> tuple[pa.StructArray, dict[int, str]]:
-    """What ``make`` gives for rows from one to another number, null for those for which it raises ValueError alone, and
-    the sentences of these.
+    """The structs of ``make`` for rows from one to another number, null for rows for which it raises ValueError
+    alone, and the sentences of these errors.
     """
     faults: dict[int, str] = {}
 
@@ -202,7 +202,7 @@ def _key(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _family(kind: pa.DataType) -> str:
-    """What values of a type are; types of different families never are the same key."""
+    """The family of a type; values of different families never are the same key."""
     for family, belongs in _FAMILIES.items():
         if belongs(kind):
             return family

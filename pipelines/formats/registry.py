@@ -32,7 +32,7 @@ class FormatName(NamedTuple):
 
     @property
     def format(self) -> "FileFormat":
-        """How its files are read and written."""
+        """The functions that read and write its files."""
         return file_format(self.name)
 
     def is_of(self, path: str) -> bool:
@@ -81,7 +81,7 @@ def format_of(what: str, path: str, formats: Sequence[Format] = FORMAT_NAMES) ->
 
 
 def titles_of(formats: Iterable[FormatName], *others: str) -> str:
-    """What formats are called, and others beside them.
+    """The titles of formats, and others beside them, as a list in words.
 
     >>> titles_of(FORMATS[:3]), titles_of(FORMATS[:1], "envelopes"), titles_of(FORMATS[:1])
     ('Avro, JSON lines and Parquet', 'Avro and envelopes', 'Avro')

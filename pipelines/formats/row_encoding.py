@@ -16,8 +16,8 @@ _OPERATIONS: Final = ("insert", "update", "delete")
 
 
 class Piece(NamedTuple):
-    """How a side's rows go into those of the result: as an object of the name ``nested``, or column by
-    column, with ``blank`` for none.
+    """The place of a side's row in a row of the result: an object of the name ``nested``, or column by column, with
+    ``blank`` where there is no row.
     """
 
     nested: str = ""
@@ -45,7 +45,7 @@ def spliced(pieces: Sequence[Piece], rows: Sequence[pa.Array]) -> pa.Array:
 
 
 def blank_of(names: Sequence[str]) -> bytes:
-    """What columns of these names are where there is no row: nulls.
+    """The JSON text of columns of these names where there is no row: nulls.
 
     >>> blank_of(["a", "b"])
     b'"a":null,"b":null'

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class InputOptions(NamedTuple):
-    """What the command line says of an input: its address, the option ``--left`` that names it, its format and table (empty:
-    absent), and how its other options are written.
+    """The options of the command line for an input: its address, the option ``--left`` that names it, its format and
+    table (empty: absent), and the spelling of its other options.
     """
 
     address: str
@@ -27,8 +27,8 @@ class InputOptions(NamedTuple):
 
 
 class Spooled(NamedTuple):
-    """What has come since the last run: the files that it lies in, by the names of the inputs; the tables that a database
-    describes, likewise; and what the summary says of it, nothing where a run has nothing to do.
+    """The new changes since the last run: the files that have them, by the names of the inputs; the tables that a
+    database describes, likewise; and the remarks of the summary, none where a run has nothing to do.
     """
 
     files: "Mapping[str, Sequence[File]]"
@@ -40,7 +40,7 @@ class Inputs(Protocol):
     """The inputs of one kind in a command, by their names, which are read together.
 
     ``shown`` are their addresses without secrets, ``options`` the values of other options that an address has, and
-    ``sources`` what is read for each: a table or a topic, as ``noun`` says; ``elements`` are the elements of what comes.
+    ``sources`` the tables or topics that are read, as ``noun`` says; ``elements`` is the name of their elements.
     """
 
     noun: str
@@ -54,8 +54,8 @@ class Inputs(Protocol):
         """The inputs with these addresses; ``others`` are the options of the command's other inputs. Raises InputError."""
 
     def read(self, envelopes: "Mapping[str, Envelopes]", state: "StateFolder | None", folder: str, most_rows: int | None) -> Spooled:
-        """What has come since the last run with this state; without one all that is there, spooled below ``folder``, of a
-        source at most about ``most_rows``. Raises InputError.
+        """The new changes since the last run with this state; without a state all that exist, of a source at most
+        about ``most_rows``. They are spooled below ``folder``. Raises InputError.
         """
 
 

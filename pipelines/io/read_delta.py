@@ -26,7 +26,7 @@ from beam_joins.transforms.connect import folder_for, label_of
 __all__ = ["ReadDelta"]
 
 _READ: Final = "_beam_joins_delta"
-"""What a pipeline remembers of the Delta tables that it reads."""
+"""The name under which a pipeline remembers the Delta tables that it reads."""
 
 
 class ReadDelta(ReadTable):

@@ -94,7 +94,7 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         self._without_earlier: Literal["fail", "drop"] = without_earlier
 
     def _by_table(self, option: str, value: Any, default: Any) -> dict[str, Any]:
-        """What an option says of each table."""
+        """The value of an option for each table."""
         if self._alone:
             return {self._names[0]: value}
         if value is not default and not isinstance(value, Mapping):
@@ -120,8 +120,8 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         return tables[self._names[0]] if self._alone else tables
 
     def _read(self, begin: PBegin) -> tuple[Round, dict[str, str], bool]:
-        """What this run reads; the columns of the tables that are remembered, which may be added to; and
-        whether no run was before.
+        """The round of this run; the remembered columns of the tables, which may be added to; and whether this is the
+        first run.
         """
         slots = begin.pipeline.__dict__.setdefault(_READ, set())
         if self._slot.name in slots:

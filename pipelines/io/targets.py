@@ -67,7 +67,7 @@ class Target(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What it is, for names of files.
+        """The kind of system, for names of files.
 
         >>> Target("WriteDelta", Address("delta:x", "x", {})).kind
         'delta'

@@ -118,7 +118,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
 
 
 class _Result:
-    """What a run writes to a path."""
+    """The result that a run writes to a path."""
 
     def __init__(self, output: Output) -> None:
         self.output, self._encode = output, output.encode

@@ -75,7 +75,7 @@ class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[
 
 
 class _Result:
-    """What a run writes to a path."""
+    """The result that a run writes to a path."""
 
     def __init__(self, prefix: str, schema: pa.Schema | None, compression: str) -> None:
         self.prefix = prefix

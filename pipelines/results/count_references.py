@@ -41,7 +41,7 @@ def of_result(batch: ChangeBatch) -> pa.Table:
 
 
 def of_left(batch: ChangeBatch) -> pa.Table:
-    """How many left rows more or less refer to each right row."""
+    """The changes in the number of left rows that refer to each right row."""
     comes, goes = pa.array(valid(batch.new)), batch.before.drop_null()
     referred = pc.struct_field(batch.values, REFERENCE)
     new, old = referred.slice(0, len(batch)).filter(comes), referred.take(goes)

@@ -15,7 +15,7 @@ from beam_joins.keys.key_columns import Bools
 from beam_joins.sorting import integers, valid
 
 EXAMPLES: Final = 3
-"""How many examples of what was counted are kept."""
+"""The number of counted records that are kept as examples."""
 NULL_FOREIGN_KEY: Final = "null_foreign_key"
 
 

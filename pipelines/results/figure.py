@@ -93,7 +93,7 @@ def samples_in(figures: Iterable[Figure]) -> dict[tuple[str, str], list[str]]:
 
 
 class ReferenceCounts(NamedTuple):
-    """What the references of all left rows cause: ``busiest`` and ``missing`` are rows of at most
+    """The counts of the references of all left rows: ``busiest`` and ``missing`` are rows of at most
     :data:`MOST_REFERENCES` references, ``none`` of the left rows without one.
 
     ``sizes`` has for each power of two how many right rows have at least so many changes of the result, and

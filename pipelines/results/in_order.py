@@ -180,7 +180,7 @@ def _cuts(positions: Sequence[Ints], size: int) -> list[tuple[int, int]]:
 
 
 def _places(part: str, positions: Ints, cuts: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """How many records of a part stand before each cut."""
+    """The number of records of a part before each cut."""
     for position, hashed in cuts:
         start = int(np.searchsorted(positions, position))
         if hashed > _LEAST and (stop := int(np.searchsorted(positions, position, "right"))) > start:

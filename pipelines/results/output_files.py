@@ -26,11 +26,11 @@ from beam_joins.transforms.connect import create_file
 
 @dataclass(frozen=True)
 class Output:
-    """One result: what it is called in the summary, where it goes, and how its records are written.
+    """One result: its name in the summary, its path, and the format of its records.
 
-    ``member``: which member of the table's values are the rows; empty: they are the rows themselves.
-    ``owner`` is what a run claims where several runs have paths of their own; ``in_parts``: it stays in the parts
-    in which it was written.
+    ``member``: the member of the table's values that is the row; empty: the values are the rows themselves. ``owner``
+    is the path that a run claims where several runs have paths of their own; ``in_parts``: the result stays in the
+    parts in which it was written.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Output:
 
     @property
     def encode(self) -> ChangesInOrder | RowsInOrder:
-        """How batches of changes, or of the rows of the end, become records."""
+        """The encoder of batches of changes, or of the final rows, as records."""
         row = partial(_member, self.member) if self.member else _itself
         return RowsInOrder(self.records.of_rows, row) if self.records.of_finals else ChangesInOrder(self.records.of_changes, row)
 
@@ -125,7 +125,7 @@ class Staging(Publication):
         return os.path.join(self.attempt(output.claimed), f"whole-{output.name}-{os.path.basename(output.path)}")
 
     def size_text(self) -> str:
-        """How much the outputs hold so far, in words; empty where that is not visible from here."""
+        """The size of the outputs so far, in words; empty where it is not visible from here."""
         sizes = []
         for directory in {self.attempt(output.claimed) for output in self._outputs}:
             with suppress(OSError):  # a failed bundle removes its file

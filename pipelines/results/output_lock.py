@@ -66,12 +66,12 @@ def lock_of(output: str) -> str:
 
 
 def staging_of(output: str, claim: Claim) -> str:
-    """The hidden directory beside an output for what a run has not yet finished."""
+    """The hidden directory beside an output for the unfinished files of a run."""
     return os.path.join(os.path.dirname(absolute(output)), f"{_STAGING}{claim.token}")
 
 
 def take(output: str, mine: Claim, *, again: bool = False) -> None:
-    """Claims an output; removes what a dead run has left of it.
+    """Claims an output; removes the files that a dead run has left of it.
 
     ``again``: an earlier run of the same process is given up, since a process that goes on does not tell that
     its pipeline has failed.
@@ -156,8 +156,8 @@ def _alone(directory: str) -> Iterator[None]:
 
 
 def _beginning_of(pid: int) -> str | None:
-    """What tells a process from another that gets its number later, where the system says it; None if there
-    is no such process.
+    """The start time of a process, which tells it from a later one with the same number, where the system says it;
+    None if there is no such process.
     """
     try:
         with suppress(PermissionError):  # another user's

@@ -97,7 +97,7 @@ class Publication:
         rename_all([Move(source, absolute(target)) for source, target in moves], earlier, self.attempt(self._paths[0]))
 
     def release(self) -> None:
-        """Removes what is not published, and releases the paths."""
+        """Removes the files that are not published, and releases the paths."""
         with ExitStack() as stack:  # all of it, even if something fails or interrupts
             for path in self._paths:
                 stack.callback(release, path, self._claim)

@@ -40,7 +40,7 @@ class WrittenPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """What the workers of a run have reported: counts, written parts, figures."""
+    """The report of the workers of a run: counts, written parts, figures."""
 
     tallies: list[Tally]
     parts: list[WrittenPart]
@@ -154,7 +154,7 @@ class WriteReport(beam.PTransform[Any, Any]):
 
 
 def read_report(path: str) -> Report:
-    """Reads what :class:`WriteReport` has written. Raises OSError if it has not."""
+    """Reads the report of :class:`WriteReport`. Raises OSError if there is none."""
     tallies, parts, figures = list[Tally](), list[WrittenPart](), list[Figure]()
     with FileSystems.open(path) as file:
         for line in file.read().decode().splitlines():

@@ -1,4 +1,4 @@
-"""Checks before a run what a runner needs: Java, jars, a master, worker pools.
+"""Checks the requirements of a runner before a run: Java, jars, a master, worker pools.
 
 Nothing is started or fetched.
 """
@@ -20,11 +20,11 @@ from beam_joins.pipelines.runners.runner import ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 PACKAGES = ("apache-beam", "beam-joins", "pyarrow")
-"""Those that must have the same version on all machines of a cluster."""
+"""The packages that must have the same version on all machines of a cluster."""
 
 
 def check_setup(options: PipelineOptions, *launches: Launch) -> Iterator[str]:
-    """What the options' runner needs and which of it is installed, one line each.
+    """The requirements of the options' runner and which of them are installed, one line each.
 
     Raises RunnerSetupError, with all that is missing, at the end.
     """

@@ -21,7 +21,7 @@ class ClassArchive:
     """
 
     def __init__(self, java: Path, class_path: Sequence[Path], directory: Path) -> None:
-        """Name the archive by what it depends on."""
+        """Name the archive by the files that it depends on."""
         states = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in (java.resolve(), *class_path)]
         key = hashlib.sha256(repr(states).encode()).hexdigest()[:16]
         self._java, self._directory = java, directory
@@ -69,5 +69,5 @@ class ClassArchive:
             old.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Removes what a JVM has written that ended with an error."""
+        """Removes the unfinished archive of a JVM that ended with an error."""
         self._draft.unlink(missing_ok=True)

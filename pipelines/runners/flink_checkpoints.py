@@ -46,9 +46,7 @@ class Checkpoints:
         return f"Flink's checkpoints: {self._made} (kept if the job fails, or with --flink_checkpoints)" if self._made else ""
 
     def how_to_go_on(self, message: str, log: bytes) -> str:
-        """The advice to resume a failed job from its newest checkpoint; `log` is what Flink has logged in
-        this run.
-        """
+        """The advice to resume a failed job from its newest checkpoint; `log` is Flink's log of this run."""
         if not self._kept:
             return ""
         failed = _FAILED.search(message)

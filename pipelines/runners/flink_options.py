@@ -88,7 +88,7 @@ class FlinkOptions(PipelineOptions):
 
 
 def _settings(asked: FlinkOptions) -> list[str]:
-    """What the options say, as settings of Flink; raises RunnerSetupError for an option that cannot be."""
+    """The settings of Flink for the options; raises RunnerSetupError for an option that cannot be."""
     settings = [_PROMPT]
     if asked.checkpointing_interval is not None:
         if asked.checkpointing_interval < 1:

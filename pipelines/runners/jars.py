@@ -30,7 +30,7 @@ CACHE = Path("~/.apache_beam/cache/jars").expanduser()
 """Where Beam keeps jars."""
 
 RUNNERS = ("spark", "flink")
-"""Those that have a lock file."""
+"""The runners that have a lock file."""
 
 _THREADS = 16
 _SILENCE_SECONDS = 30.0

@@ -61,7 +61,7 @@ def major_version(java: Path) -> int | None:
 
 
 def parse_major(text: str) -> int | None:
-    """The major version in a `release` file or in what `java -version` prints.
+    """The major version in a `release` file or in the output of `java -version`.
 
     >>> parse_major('openjdk version "17.0.15" 2025-04-15'), parse_major('java version "1.8.0_392"'), parse_major("no Java here")
     (17, 8, None)

@@ -40,7 +40,7 @@ _REPLACED: Final = (
     # aload_1, invokevirtual getPort, invokestatic forPort: without the second
     (b"\x2b\xb6\x00\xa0\xb8\x00\xa6", b"\x2b\xb8\x00\xa6\x00\x00\x00"),
 )
-"""What stands once in the class that the jar of the lock file has, and what stands there instead."""
+"""The byte sequences that occur once in the class of the lock file's jar, and their replacements."""
 
 
 def loopback_jar(class_path: Sequence[Path], directory: Path) -> Path:

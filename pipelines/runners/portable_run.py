@@ -29,19 +29,19 @@ _BROKEN_SECONDS = 5.0
 
 
 class Remains(Protocol):
-    """What a runner keeps of a run that has failed."""
+    """The files that a runner keeps of a run that has failed."""
 
     @property
     def notice(self) -> str:
         """A line that says at the start of the run where it is kept, or nothing."""
 
     def how_to_go_on(self, message: str, log: bytes) -> str:
-        """How to resume a job that failed with this message, for the end of the error's text; `log` is what
-        the server has logged.
+        """The advice on how to resume a job that failed with this message, for the end of the error's text; `log` is
+        the log of the server.
         """
 
     def end(self, *, succeeded: bool) -> None:
-        """Removes what need not be kept."""
+        """Removes the files that need not be kept."""
 
 
 class Launch(NamedTuple):
@@ -180,7 +180,7 @@ def _log_file(options: ServerOptions) -> Path:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Ends the block by an exception on SIGTERM and SIGHUP, so that what it has started is ended."""
+    """Ends the block by an exception on SIGTERM and SIGHUP, so that all that it has started is ended."""
 
     # SIGTERM and SIGHUP would end Python on the spot, and what it has started would live on.
     def leave(number: int, frame: FrameType | None) -> None:

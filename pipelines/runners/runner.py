@@ -48,8 +48,8 @@ class Runner(NamedTuple):
 
 
 class ServerOptions(NamedTuple):
-    """How a job server is started: settings are KEY=VALUE of the runner, `log` is the log file if one is
-    requested.
+    """The options with which a job server is started: settings are KEY=VALUE of the runner, `log` is the log file if
+    one is requested.
     """
 
     runner: Runner

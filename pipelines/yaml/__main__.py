@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(path: Path, flags: Sequence[str] = ()) -> None:
-    """Run the pipeline of a file with Beam's options. Raises what the pipeline and the runner raise."""
+    """Run the pipeline of a file with Beam's options. Raises the errors of the pipeline and of the runner."""
     with needs("yaml"):
         import yaml
         from apache_beam.yaml.yaml_provider import parse_providers

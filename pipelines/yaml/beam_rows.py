@@ -32,7 +32,7 @@ _ATOMIC: Final = {
     schema_pb2.BYTES: pa.binary(),
 }
 _ANY: Final = "beam:logical:pythonsdk_any:v1"
-"""The type of fields of which Beam knows no one type."""
+"""The type of fields whose type Beam does not know."""
 _TIMESTAMP: Final = ("timestamp", pa.int64())
 _TIMES: Final = {"beam:logical_type:micros_instant:v1": "us", "beam:logical_type:millis_instant:v1": "ms"}
 

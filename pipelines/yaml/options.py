@@ -30,7 +30,7 @@ NOT_IN_YAML: Final = {
 
 
 class YamlForm(NamedTuple):
-    """How YAML writes an option: the type for Beam's documentation, what the help adds to the docstring, and the
+    """The form of an option in YAML: the type for Beam's documentation, the help's note to the docstring, and the
     conversion of a value, which gets the name of the option.
     """
 
@@ -108,7 +108,7 @@ def _one_or_several(name: str, value: Any) -> Any:
 
 
 def _schema(name: str, types: Any) -> Any:
-    """A map of columns to types, or of tables to such maps; what is no map is an option of the class."""
+    """A map of columns to types, or of tables to such maps; any other value is an option of the class."""
     if not isinstance(types, Mapping):
         return types
     if any(isinstance(each, Mapping) for each in types.values()):

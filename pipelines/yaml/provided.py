@@ -29,7 +29,7 @@ _AS_ROWS: Final = {
     "TableToChanges": beam_rows.change_rows,
     "TableToStream": beam_rows.stream_rows,
 }
-"""The transforms by which tables leave, and what makes rows of Beam there."""
+"""The transforms by which tables leave, and the functions that make rows of Beam there."""
 
 _KEY: Final = YamlOption(
     "key", "the names of the columns of the key, by default as those that it was made of.", YamlForm(Sequence[str])
@@ -122,7 +122,9 @@ class _Provided(beam.PTransform[Any, Any]):
         return tuple(self._input(side, pcolls[side]) for side in sides)
 
     def _input(self, side: str, pcoll: Any) -> Any:
-        """A table as it is, or rows as batches of columns. Raises ``ValueError`` for what the transform does not take."""
+        """A table as it is, or rows as batches of columns. Raises ``ValueError`` for an input that the transform does
+        not take.
+        """
         if not isinstance(pcoll, PCollection):
             raise ValueError(f"{self._name} takes one input")
         takes_rows, is_table = self._name in _TAKE_ROWS or side == "stream", is_batches(pcoll)
@@ -143,6 +145,6 @@ class _Provided(beam.PTransform[Any, Any]):
         return pcoll
 
     def _output(self, pcoll: Any) -> Any:
-        """The results of a join of streams as rows; tables, and what writers give, are as they are."""
+        """The results of a join of streams as rows; tables, and the outputs of writers, are as they are."""
         schema = arrow_schema(pcoll) if isinstance(pcoll, PCollection) else None
         return pcoll if schema is None else beam_rows.result_rows(pcoll, schema, self._options.get("key"))

@@ -1,4 +1,4 @@
-"""What happens in two tables and in their join, as the transforms give it on Beam's direct runner."""
+"""The events in two tables and in their join, as the transforms give them on Beam's direct runner."""
 
 import json
 import os
@@ -38,8 +38,8 @@ class Event(NamedTuple):
 
 
 class ExplainedSide(NamedTuple):
-    """The records of one changelog, and its columns: the key, the position, and what says that a record
-    deletes its row (``None``: none does).
+    """The records of one changelog, and its columns: the key, the position, and the column that says that a record
+    deletes its row (``None``: there is none).
     """
 
     records: Sequence[Mapping[str, Any]]

@@ -110,7 +110,7 @@ class LateLines:
             self._sink.write(row_of(heappop(self._held)[2]))
 
     def close(self) -> None:
-        """Write what is held."""
+        """Write the rows that are held."""
         while self._held:
             self._sink.write(row_of(heappop(self._held)[2]))
         self._sink.close()
@@ -127,7 +127,7 @@ class JsonLines:
         self._file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining rows."""
         self._file.flush()
 
 
@@ -142,7 +142,7 @@ class Avro:
         self._writer.write(row)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining rows."""
         self._writer.flush()
 
 

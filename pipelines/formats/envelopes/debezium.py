@@ -29,7 +29,7 @@ from beam_joins.pipelines.formats.envelopes.unavailable import Placeholders
 
 NULL: Final = b"null"
 TRANSACTION, HEARTBEAT, MESSAGE, SCHEMA_CHANGE = "transaction_metadata", "heartbeat", "message", "schema_change"
-"""What is about no row."""
+"""The kinds of events about no row."""
 _TOMBSTONES_ALONE: Final = (
     "a tombstone among unwrapped events without __deleted: it is the only sign of a delete and does not say of which "
     "row: let the connector's"
@@ -48,7 +48,7 @@ MARKS: Final = frozenset(f"__{prefix}{name}" for prefix in ("", "source_") for n
 """The columns that an unwrapped event may have about itself."""
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _FILLED: Final = frozenset({NULL, b"0", b"0.0", b'""', b"false", b"[]", b"{}"})
-"""What stands in the columns of an old row that the log does not have."""
+"""The values with which the connector fills the columns of an old row that the log does not have."""
 _BOUNDS: Final = ("BEGIN", "END")
 
 

@@ -50,7 +50,7 @@ class DebeziumJson(Debezium):
         self._flat = msgspec.json.Decoder(dict[str, msgspec.Raw])
         self._sent = msgspec.json.Decoder(int | None)
         self._rows_of: dict[bytes, tuple[ConnectRows | None, ConnectRows | None]] = {}
-        """What schema parts say, by their bytes: they are the same in line after line."""
+        """The rows that schema parts describe, by the bytes of these parts: they are the same in line after line."""
 
     def changes(self, item: bytes) -> Iterator[RowChange]:
         """The changes of a line; empty for an event that is about no row."""

@@ -22,7 +22,7 @@ class EventRows(NamedTuple):
 
     @classmethod
     def of(cls, rows_at: RowsAt) -> "EventRows":
-        """Those of a schema."""
+        """The rows of a schema."""
         return cls(rows_at("after") or rows_at("before"), rows_at())
 
 

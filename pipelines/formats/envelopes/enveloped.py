@@ -38,11 +38,11 @@ class Enveloped(ABC):
     """
 
     bytes_text: BytesText = "base64"
-    """How bytes are written in the rows."""
+    """The encoding of bytes in the rows."""
 
     @abstractmethod
     def _envelope(self, file: File) -> Envelope:
-        """What understands the items of a file."""
+        """The interpreter of the items of a file."""
 
     @abstractmethod
     def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
@@ -76,7 +76,7 @@ class Enveloped(ABC):
             yield from [changes] if isinstance(changes, str) else changes
 
     def _looked_at(self, file: File) -> Iterator[list[tuple[int, Any]]]:
-        """The items of a whole file, or of what may be looked at."""
+        """The items of a whole file, or of the part that may be looked at."""
         return self._items(Part(0, file, 0, file.look_bytes))
 
     def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
@@ -124,7 +124,7 @@ class _Types:
         self._same: list[pa.Schema] = []
 
     def fault(self, change: RowChange) -> str | None:
-        """What is other than expected, or None."""
+        """The difference of a change's columns and types from those expected, in a sentence, or None."""
         schema = change.types
         if self._expected is None or schema is None or any(schema is same for same in self._same):
             return None

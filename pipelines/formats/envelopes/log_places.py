@@ -53,7 +53,7 @@ class Source(msgspec.Struct):
 
     @property
     def database(self) -> str | None:
-        """What the name of the table is within: a schema or a database; in SQL Server, which has one log for several
+        """The qualifier of the table's name: a schema or a database; in SQL Server, which has one log for several
         databases, both.
         """
         both = self.commit_lsn is not None and self.schema and self.db

@@ -19,8 +19,8 @@ _TABLES_SHOWN: Final = 10
 
 
 class Evidence(NamedTuple):
-    """What change events tell of a table: the primary ``key``, empty if no change names it, and the ``types``
-    of all columns, empty if some changes do not have them.
+    """The evidence of change events about a table: the primary ``key``, empty if no change names it, and the
+    ``types`` of all columns, empty if some changes do not have them.
 
     ``whole`` are the columns of the first row that is known to have all; ``doubt`` is a sentence about rows
     that may lack some, or a table that may be missing. ``is_there``: there is a change of the table.

@@ -66,10 +66,10 @@ class Maxwell:
         self._columns: dict[str, dict[str, None]] = {}
         """Of each table all columns that a row has had."""
         self._whole: set[str] = set()
-        """The tables of which a row has shown all columns."""
+        """The tables with a row that has shown all columns."""
 
     def changes(self, item: bytes) -> Iterator[RowChange]:
-        """The changes of a line; empty for one that is about no row: a schema change, a bootstrap's boundary."""
+        """The changes of a line; empty for a line about no row: a schema change, a bootstrap's boundary."""
         event = self._line.decode(item)
         if event.is_ddl is not None:
             raise ValueError(NO_CANAL)

@@ -38,7 +38,7 @@ class Column(NamedTuple):
 
     @property
     def texts(self) -> Texts:
-        """What PostgreSQL's texts of its values are.
+        """The kind of value that PostgreSQL's texts of the column are.
 
         >>> Column("n", "numeric(5,2)", 1700).texts, Column("day", "date", 1082).texts
         ('numbers', 'text')

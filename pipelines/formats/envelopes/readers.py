@@ -1,4 +1,4 @@
-"""What reads records, plain ones and envelopes, by the name of their format."""
+"""The readers of records, plain ones and envelopes, by the name of their format."""
 
 from typing import Final
 
@@ -39,4 +39,4 @@ READERS: Final[dict[Format, FormatReader]] = {
     SLOT: SlotChanges(),
     DELTA: DeltaChanges(),
 }
-"""What reads records, by the name of their format."""
+"""The readers of records, by the name of their format."""

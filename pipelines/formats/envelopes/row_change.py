@@ -22,7 +22,7 @@ _LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 NO_ROW = b"{}"
 """The row of a truncate."""
 WHOLE_ROWS: Final = "set the table's REPLICA IDENTITY to FULL"
-"""How PostgreSQL logs old rows."""
+"""The remedy for old rows that the log of PostgreSQL does not have whole."""
 
 
 class RowChange(NamedTuple):

@@ -35,7 +35,7 @@ ABOUT: Final = pa.schema(
 """The columns about a change, before those of the table."""
 _TABLE: Final = b"table"
 _ROWS, _BYTES = 1 << 16, 16 << 20
-"""How many records a batch has, and how many bytes of them, at most."""
+"""The limits of a batch: its records, and their bytes."""
 _ENCODE: Final = msgspec.json.encode
 
 

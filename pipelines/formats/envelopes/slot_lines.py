@@ -18,7 +18,7 @@ Lines = list[tuple[int, bytes]]
 """Lines, each with its place."""
 TRANSACTION: Final = "transaction"
 _BEGINS: Final = re.compile(rb'\{\s*"(?:action"\s*:\s*"B"|xid"\s*:|nextlsn"\s*:|timestamp"\s*:|change"\s*:)')
-"""How the first line of a transaction begins; no text in JSON has this, as its quotes are escaped there."""
+"""The beginning of the first line of a transaction; no text in JSON has this, as its quotes are escaped there."""
 _NEXT_LSN: Final = re.compile(rb'"nextlsn"\s*:\s*"([0-9A-Fa-f]+/[0-9A-Fa-f]+)"')
 _MOST_HELD: Final = 64 << 20
 
@@ -90,7 +90,7 @@ def cut_apart(text: bytes) -> list[tuple[int, bytes]]:
 
 
 class SlotLines(EnvelopeLines):
-    """How files of wal2json are read: from the byte ``start`` of a file up to ``stop``, as if ``begin`` stood
+    """The reader of the files of wal2json: from the byte ``start`` of a file up to ``stop``, as if ``begin`` stood
     before its first line and ``end`` behind its last.
     """
 
@@ -185,7 +185,7 @@ class WholeTransactions:
         return self._kept(place, text)
 
     def _before(self, line: Line) -> Lines:
-        """What is passed on before a transaction begins."""
+        """The lines to pass on before a transaction begins. Raises ValueError where lines are missing."""
         held: Lines = []
         if self._within:
             if self._unread and self._passes is not False:

@@ -44,7 +44,7 @@ NONE_READ: Final = ReadBefore()
 
 
 class SlotLog(NamedTuple):
-    """The files, each with what is to be read of it, and what waits."""
+    """The files, each with the part to read, and the ends that wait."""
 
     files: tuple[File, ...]
     waiting: tuple[Waiting, ...] = ()
@@ -81,8 +81,8 @@ class _Tail(NamedTuple):
 
 
 class _Outline(NamedTuple):
-    """What a file has at its ends, and the ends of the first and the last of its transactions that it has
-    whole or begins.
+    """The transactions at the ends of a file, ``head`` and ``tail``, and the ends of the first and the last
+    transaction that it has whole or begins.
     """
 
     file: File
@@ -122,7 +122,7 @@ class _Log:
         self._commits = {o.head.line.end: o.head.commit for o in outlines if o.head is not None and o.head.commit}
 
     def read(self) -> ReadBefore:
-        """What this run and those before it have read."""
+        """The transactions that this run and those before it have read."""
         ends = [self._before.first, self._before.last, *self._commits]
         ends += [end for outline in self.outlines for end in (outline.first, outline.last) if self._is_covered(end)]
         read = [end for end in ends if end is not None]
@@ -131,7 +131,7 @@ class _Log:
         return ReadBefore(min(read, default=None), max(read, default=None), tuple(repeated))
 
     def placed(self, outline: _Outline) -> tuple[File, list[Waiting]]:
-        """A file with what is to be read of it, and what of it waits."""
+        """A file with the part of it to read, and the parts of it that wait."""
         file, waiting = outline.file, list[Waiting]()
         if outline.head is not None:
             file, waiting = self._continued(outline, outline.head)
@@ -233,7 +233,9 @@ def _lines(file: File, start: int) -> Iterator[tuple[int, int, bytes, bool]]:
 
 
 def _head(file: File) -> tuple[_Head | None, int | None]:
-    """What stands before the first beginning, and the end of the first transaction that begins."""
+    """The part of a file before its first beginning of a transaction, and the end of the first transaction that
+    begins.
+    """
     head: _Head | None = None
     within: Line | None = None
     lines = 0

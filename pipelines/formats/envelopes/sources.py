@@ -24,7 +24,7 @@ from beam_joins.pipelines.formats.types.record_kinds import RecordRows, rows_of_
 
 _RECORDS: Final = 4096
 OfLines = Callable[[tuple[str, ...], str, pa.Schema | None], Envelope]
-"""Makes what understands lines, given the columns of the key, the table, and the columns of its rows."""
+"""Makes the interpreter of lines, given the columns of the key, the table, and the columns of its rows."""
 
 
 class EnvelopeLines(Enveloped, JsonLinesReader):

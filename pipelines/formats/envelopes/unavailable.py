@@ -21,9 +21,9 @@ _GEOMETRIES: Final = tuple(
     bytes.fromhex(text)
     for text in ("0101000020e6100000000000fc83d797c1000000fc83d797c1", "0101000020e61000000c21e7fdff7f66401842cefbff7f5640")
 )
-"""What stands for columns of PostGIS, in its extended binary form."""
+"""The geometries that stand for unavailable columns of PostGIS, in its extended binary form."""
 _ABOUT_PLACES: Final = (b"AQEAACDm", b"0101000020", str(_FAR_AWAY).encode())
-"""What is in the JSON text of each of them."""
+"""The bytes that occur in the JSON text of each of them."""
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

@@ -35,7 +35,7 @@ from beam_joins.pipelines.formats.types.postgres_types import arrow_type, may_be
 _KINDS = {"insert": "I", "update": "U", "delete": "D", "truncate": "T"}
 _Row = dict[str, msgspec.Raw]
 _MESSAGE = b'{"change":[,'
-"""How wal2json writes a message outside of transactions in format 1."""
+"""The beginning of a message outside of transactions, as wal2json writes it in format 1."""
 _SAME_BITS = 8
 
 
@@ -97,12 +97,12 @@ class Wal2Json:
         self._order = 0
         self._lsn: str | None = None
         self._same = Counter[tuple[bytes, ...]]()
-        """How many of the changes with this ``lsn`` each key has."""
+        """The number of changes with this ``lsn``, by their keys."""
         self._given = pa.schema([]) if columns is None else columns
         self._columns: dict[str, pa.Schema] = {}
         """Of each table those that its last row has, or has left out."""
         self._whole: set[str] = set()
-        """The tables of which a row has shown all columns."""
+        """The tables with a row that has shown all columns."""
         self._has_old_rows: set[str] = set()
         """The tables whose REPLICA IDENTITY is FULL, as their last changes show."""
         self._schemas: dict[tuple[tuple[str, str | None], ...], pa.Schema] = {}

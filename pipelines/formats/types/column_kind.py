@@ -25,7 +25,7 @@ _ENDLESS_TIMES: Final[dict[str, dict[int, str]]] = {
     "ms": {9_223_372_036_825_200: _FOREVER, -9_223_372_036_832_400: _EVER, **_OF_DRIVER},
     "us": _OF_DRIVER,
 }
-"""What Debezium makes of PostgreSQL's infinity, by the unit: the number of the driver, or a thousandth of it."""
+"""PostgreSQL's infinity as Debezium writes it, by the unit: the number of the driver, or a thousandth of it."""
 
 
 class Kind(NamedTuple):
@@ -43,7 +43,7 @@ class Types:
         self._without: dict[frozenset[str], pa.Schema] = {}
 
     def types_without(self, names: frozenset[str]) -> pa.Schema:
-        """Those of the columns that are not among the names: the same object each time."""
+        """The types of the columns that are not among the names: the same object each time."""
         if names not in self._without:
             self._without[names] = pa.schema([field for field in self.types if field.name not in names])
         return self._without[names]
@@ -77,7 +77,7 @@ def date_text(value: Any) -> bytes:
 
 
 def timestamp_text(unit: str, zone: str = "") -> Callable[[Any], bytes]:
-    """How a timestamp is written that counts units since 1970.
+    """A function that writes a timestamp, given as units since 1970.
 
     >>> timestamp_text("us")(1_500_000), timestamp_text("ms", "Z")(-1), timestamp_text("us")(9_223_372_036_825_200_000)
     (b'"1970-01-01T00:00:01.500000"', b'"1969-12-31T23:59:59.999Z"', b'"infinity"')
@@ -102,7 +102,8 @@ def timestamp_text(unit: str, zone: str = "") -> Callable[[Any], bytes]:
 
 
 def time_text(unit: str) -> Callable[[Any], bytes]:
-    """How a time of day is written that counts units since midnight, and a time that is none, as MySQL has them.
+    """A function that writes a time of day, given as units since midnight; also a time beyond a day or below zero, as
+    MySQL has them.
 
     >>> time_text("ms")(45_000_500), time_text("ms")(-90_000_000)
     (b'"12:30:00.500"', b'"-25:00:00.000"')
@@ -164,7 +165,7 @@ def any_scale_text(value: Any) -> bytes:
 
 
 def _day_and_era(days: int) -> tuple[str, str]:
-    """The date of a number of days since 1970, and what stands behind it where it is before the year 1."""
+    """The date of a number of days since 1970, and the text behind it where it is before the year 1."""
     day = str(np.datetime64(days, "D"))
     year = int(day[:-6])
     return (f"{year:04d}{day[-6:]}", "") if year > 0 else (f"{1 - year:04d}{day[-6:]}", " BC")

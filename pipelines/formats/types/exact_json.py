@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 BytesText = Literal["base64", "hexadecimal"]
-"""How bytes are written as text."""
+"""The encoding of bytes as text."""
 
 # what a fast parser might round: 19 digits and more, 16 digits and a point or an exponent, exponents below
 # -99
@@ -45,7 +45,7 @@ def loads(line: bytes) -> Any:
 
 
 def object_of(line: bytes) -> dict[str, Any] | str:
-    r"""The object of a line, or what is wrong with it.
+    r"""The object of a line, or its fault.
 
     >>> object_of(b'{"a": 1}'), object_of(b"[1, 2]")
     ({'a': 1}, 'not a JSON object but [1, 2]')
@@ -63,7 +63,7 @@ def object_of(line: bytes) -> dict[str, Any] | str:
 
 
 def _not_utf8(line: bytes) -> str | None:
-    """What is wrong with a line whose bytes are not UTF-8; None for others."""
+    """The fault of a line whose bytes are not UTF-8; None for others."""
     try:
         line.decode()
     except UnicodeDecodeError as error:

@@ -108,7 +108,7 @@ def nested_texts(column: pa.Array, texts: Callable[[pa.Array], pa.Array]) -> pa.
 
 
 def at_any_depth(column: pa.Array, made: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """The column with what ``made`` gives of columns without others within.
+    """The column with the results of ``made`` in place of columns without others within.
 
     >>> at_any_depth(pa.array([[{"day": 1}], None], pa.list_(pa.struct({"day": pa.date32()}))), stored).to_pylist()
     [[{'day': 1}], None]

@@ -12,7 +12,7 @@ from beam_joins.pipelines.formats.types.json_text import quoted
 from beam_joins.pipelines.formats.types.typed_texts import BYTES_OF, cast_text, is_bytes, is_large, one_by_one, require_double
 
 Texts: TypeAlias = Literal["numbers", "booleans", "bytes", "text"]
-"""What the texts of a column are."""
+"""The kind of value that the texts of a column are."""
 
 _NUMERIC: Final = re.compile(r"numeric\((\d+),(-?\d+)\)")
 _PRECISION: Final = re.compile(r"\((\d+)\)")

@@ -54,7 +54,7 @@ _LOGICAL: Final = {
 }
 """By the stored type and the logical type; of other stored types a logical type is ignored, as Avro's specification says."""
 _CONNECT: Final = {"int8": pa.int8(), "int16": pa.int16()}
-"""What Kafka Connect says of an int that is smaller."""
+"""The types of small integers, as Kafka Connect names them on an int."""
 _NO_NAMES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -131,7 +131,7 @@ def _avro_kind(type_: Any, named: dict[str, Any]) -> Kind:
 
 
 def _annotated_kind(type_: dict[str, Any]) -> Kind | None:
-    """What a logical type, of Avro or of Kafka Connect, says."""
+    """The kind that a logical type, of Avro or of Kafka Connect, says; None for others."""
     meant, logical = type_.get("connect.name"), type_.get("logicalType")
     if logical == "decimal" and type_["type"] in ("bytes", "fixed"):
         return decimal_kind(type_.get("scale", 0), type_["precision"])

@@ -94,7 +94,7 @@ def _avro_list(column: str, kind: Any) -> dict[str, Any]:
 
 
 def _avro_record(column: str, kind: Any) -> dict[str, Any]:
-    """A record with the columns of a struct, each of which may be null; its name says where it stands."""
+    """A record type with the columns of a struct, all nullable; its name says where it stands."""
     if wrong := [field.name for field in kind if not _NAME.fullmatch(field.name)]:
         raise ValueError(f"column '{wrong[0]}': Avro takes letters, digits and _ in names: give it another name {_REMEDY}")
     fields = [{"name": name, "type": ["null", made], "default": None} for name, made in _fields("avro", column, kind)]

@@ -23,14 +23,14 @@ _NULL: Final = b"null"
 _QUOTE: Final = b'"'
 _AS_TEXT: Final = "; what no calendar has, such as infinity, is read by schema= with text as the type of the column"
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-"""How many digits of a second a unit has."""
+"""The number of digits of a second, by the unit."""
 _NO_TIME: Final = "Failed to parse string"
 BytesOf = Callable[[str], bytes]
 BYTES_OF: Final[dict[BytesText, BytesOf]] = {"base64": partial(base64.b64decode, validate=True), "hexadecimal": bytes.fromhex}
 _BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _WIDE, _WIDEST = 38, 76
-"""How many digits decimals of 128 and of 256 bits have."""
+"""The numbers of digits that decimals of 128 and of 256 bits have."""
 _TYPES: Final = {bool: pa.bool_(), bytes: pa.binary(), dt.datetime: pa.timestamp("us", "UTC")}
 
 
@@ -137,7 +137,7 @@ def _one_by_one(texts: Sequence[bytes], schema: pa.Schema, bytes_of: BytesOf) ->
 
 
 def one_by_one(texts: Sequence[bytes | None], field: pa.Field, bytes_of: BytesOf) -> pa.Array:
-    """The values of JSON texts in the type of a field. Raises ValueError, a sentence, for one that does not fit."""
+    """The values of JSON texts in the type of a field. Raises ValueError, a sentence, for a text of another type."""
     try:
         return _column([None if text == _NULL else text for text in texts], field, bytes_of)
     except (pa.ArrowException, InvalidOperation, TypeError, ValueError, KeyError) as error:

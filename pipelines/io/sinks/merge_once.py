@@ -40,11 +40,11 @@ from beam_joins.transforms.connect import (
 DELETED: Final = "(deleted)"
 """The column of a change that says whether its row is deleted."""
 ATTEMPTS: Final = 12
-"""How often a merge is tried that others have come before."""
+"""The number of attempts at a merge that others have overtaken."""
 _ROWS: Final = "rows"
 _CHECKSUMS: Final = 1 << 62
 WAIT: Final = 0.1
-"""How long the first of these waits for is at most, in seconds."""
+"""The longest wait after the first of these attempts, in seconds."""
 
 
 class Overtaken(Exception):
@@ -112,7 +112,7 @@ class KeyedTable(ABC):
 
     @abstractmethod
     def prepare(self, *, create: bool) -> None:
-        """Creates the table if requested. Raises InputError for one that cannot be read or has other columns."""
+        """Creates the table if requested. Raises InputError for a table that cannot be read or has other columns."""
 
     @abstractmethod
     def merge(self, changes: LastChanges, run: MergedRun) -> int:
@@ -209,7 +209,7 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
 
 @dataclass(frozen=True)
 class MergeOfRun:
-    """What a run does to a table."""
+    """The merge of a run into a table."""
 
     into: KeyedTable
     rows: PlainRows
@@ -272,7 +272,7 @@ class _AtOnce:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """The message of an error, in one line."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 

@@ -34,9 +34,9 @@ class PostgresType(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How values are written: ``cast`` is the type that they are cast to exactly, ``pattern`` what the text of each
-    has to match, ``digits`` the type of floats that hold all digits of the text, and ``is_compared`` whether the
-    server compares the values with those that the column's type makes of them.
+    """The form in which values are written: ``cast`` is the type that they are cast to exactly, ``pattern`` the
+    pattern that the text of each has to match, ``digits`` the type of floats that hold all digits of the text, and
+    ``is_compared`` whether the server compares the values with those that the column's type makes of them.
     """
 
     cast: pa.DataType | None = None
@@ -90,8 +90,8 @@ _OTHERS: Final = {
 
 
 def form_of(kind: pa.DataType, into: PostgresType) -> Form | None:
-    """How values of an Arrow type are written into a column; ``None`` where the column's type changes values that
-    the Arrow type tells apart, or takes none of them.
+    """The form in which values of an Arrow type are written into a column; ``None`` where the column's type changes
+    values that the Arrow type tells apart, or takes none of them.
 
     >>> form_of(pa.decimal128(12, 4), PostgresType("numeric(10,2)", "numeric")), form_of(pa.int32(), PostgresType("bigint", "bigint"))
     (None, Form(cast=None, pattern=None, digits=None, is_compared=False))
@@ -123,7 +123,7 @@ def _of_text(into: PostgresType) -> Form | None:
 
 
 def _within(item: str) -> str:
-    """What the text of an array, or a range, of such items matches."""
+    """The pattern of the text of an array, or a range, of such items."""
     return rf'(?:(?:\[-?\d+:-?\d+\])+=)?[][(){{}},"]*(?:(?:{item}|NULL|empty)[][(){{}},"]+)*(?:empty)?'
 
 

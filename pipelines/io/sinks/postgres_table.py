@@ -23,9 +23,9 @@ _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; a transaction that another one or the server has ended is done again."""
 
 _CONNECT_SECONDS: Final = 10
-"""How long an attempt to connect takes, unless the user says it."""
+"""The longest time of an attempt to connect, in seconds, unless the user says another."""
 _LOCK_TIMEOUT: Final = "SELECT set_config('lock_timeout', '30s', false) WHERE current_setting('lock_timeout') = '0'"
-"""How long a row that somebody else has locked is waited for in one attempt, unless the user says it."""
+"""The longest wait in one attempt for a row that somebody else has locked, unless the user says another."""
 _SESSION: Final = """
     SELECT set_config(name, value, false) FROM (VALUES ('TimeZone', 'UTC'), ('DateStyle', 'ISO, MDY'), ('IntervalStyle', 'postgres'),
         ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('array_nulls', 'on'), ('xmloption', 'content'),
@@ -196,7 +196,7 @@ class PostgresTable:
             connection.execute(self._sql(_MERGE))
 
     def _require_same(self, target: PostgresTarget) -> None:
-        """What has been written as lines was for the table as it was."""
+        """Raise OutputError if the table has other columns than when the lines for it were written."""
         if self._target is not None and [each[::2] for each in self._target.columns] != [each[::2] for each in target.columns]:
             raise OutputError(f"PostgreSQL, table {self.name}: the table was altered since the pipeline was built: run it again")
         self._target = target

@@ -108,7 +108,7 @@ class TargetReader:
         self._names = [*self._key, *self._values, position, deleted]
 
     def read(self, connection: Any) -> PostgresTarget:
-        """Reads the table within a transaction; raises InputError for one that rows cannot be merged into."""
+        """Reads the table within a transaction; raises InputError for a table that rows cannot be merged into."""
         row = connection.execute(_RELATION, [self._quoted]).fetchone()
         if row is None:
             raise InputError(f"there is no table {self._table} in the database: create it, or say create=True")

@@ -64,7 +64,7 @@ class TableColumns:
         self._read = column_writer("a row of the table", pa.schema([field.with_nullable(True) for field in schema]))
 
     def of(self, batch: ChangeBatch) -> list[pa.Array]:
-        """The columns of a batch; raises OutputError for what is not of their types."""
+        """The columns of a batch; raises OutputError for values that are not of their types."""
         try:
             keys = [_cast(column, field) for column, field in zip(self._keys(batch.key), self.key, strict=True)]
             columns = self._columns(batch.new)

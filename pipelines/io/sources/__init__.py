@@ -1,1 +1,1 @@
-"""Sources that never end: what they have in common, and how files and topics are followed."""
+"""Sources that never end: their common base, and how files and topics are followed."""

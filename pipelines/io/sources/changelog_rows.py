@@ -22,15 +22,15 @@ from beam_joins.pipelines.io.sources.read_table import Reads, key_in_columns, pa
 from beam_joins.transforms.connect import StateFolder, as_arrow, folder_for, label_of, schema_text, text_schema
 
 _SEEN: Final = "tables seen"
-"""What a state remembers of the tables of envelopes; one of an earlier version does not have it."""
+"""The name under which a state remembers the tables of envelopes; a state of an earlier version does not have it."""
 _TYPES: Final = "types of"
-"""What it remembers of the columns of CSV files, with the label of the transform that has read them."""
+"""The name under which it remembers the columns of CSV files, with the label of the transform that has read them."""
 _log: Final = logging.getLogger(__name__)
 
 
 class ChangelogRows(NamedTuple):
-    """What reads the rows, in the columns of a ``reading``, and the names of the columns of their key; a dot in one leads into
-    a ``nested`` column.
+    """The transform that reads the rows, in the columns of a ``reading``, and the names of the columns of their key;
+    a dot in a name leads into a ``nested`` column.
     """
 
     read: beam.PTransform[PBegin, Any]
@@ -50,7 +50,9 @@ class ChangelogRows(NamedTuple):
         except_columns: Sequence[str] = (),
         ordered: bool = True,
     ) -> Reads:
-        """What reads the table of the rows; ``ordered``: by their places where nothing else orders them."""
+        """The transform that reads the table of the rows; ``ordered``: by their places where nothing else orders
+        them.
+        """
         is_typed = "row" in self.reading.forms
         made = table_of(
             self.reading,
@@ -157,7 +159,7 @@ def columns_of_runs(
 
 
 def reading_of(columns: Columns, key: Sequence[str], schema: pa.Schema | None, omitted: Sequence[str] = ()) -> Reading:
-    """What a table in Python needs of records: typed columns, or dicts without those ``omitted``."""
+    """The reading of records for a table in Python: typed columns, or dicts without those ``omitted``."""
     return Reading.of_objects(columns, paths_of(key), omitted) if schema is None else Reading.of_rows(columns, schema)
 
 

@@ -38,7 +38,7 @@ with needs("delta"):
     from deltalake.fs import DeltaStorageHandler
 
 DeltaSequence = Literal["_commit_version", "_commit_timestamp"]
-"""What orders the changes of a Delta table."""
+"""The column that orders the changes of a Delta table."""
 _FEED: Final = "delta.enableChangeDataFeed"
 _MICROS: Final = 1_000
 _LONGEST: Final = 300
@@ -50,7 +50,7 @@ _HELD: Final[dict[Callable[[pa.DataType], bool], Kind]] = {
     pa.types.is_boolean: "true or false",
     pa.types.is_binary: "bytes",
 }
-"""What keys of columns of these types hold, in words."""
+"""The kinds of the keys in columns of these types, in words."""
 
 
 class DeltaSource(NamedTuple):
@@ -83,8 +83,9 @@ class DeltaSource(NamedTuple):
 
 
 class DeltaRound(NamedTuple):
-    """What a run reads of a Delta table: the files, and the table as it is; ``remembered`` is what the next run must be
-    told. The changes are those behind the version ``before``; ``None``: the rows are read as they are, at ``version``.
+    """The round of a run for a Delta table: the files, and the table as it is; ``remembered`` is the state for the
+    next run. The changes are those behind the version ``before``; ``None``: the rows are read as they are, at
+    ``version``.
     """
 
     files: tuple[File, ...]
@@ -104,7 +105,8 @@ class DeltaRound(NamedTuple):
 
 
 def read_delta_in_run(source: DeltaSource, name: str, state: StateFolder, *, version: int | None = None) -> DeltaRound:
-    """What is new since the last run with this state, which remembers it by ``name``; it counts when the run does.
+    """The round of the changes since the last run with this state, which remembers it by ``name``; it counts when the
+    run does.
 
     Raises InputError.
     """
@@ -123,7 +125,7 @@ def read_delta(
     goes_on: bool = False,
     most_rows: int | None = None,
 ) -> DeltaRound:
-    """What is new since the run that ``before`` was remembered of, up to a version, by default the newest.
+    """The changes since the run that ``before`` was remembered of, up to a version, by default the newest.
 
     ``goes_on``: later runs are to read the changes. ``most_rows``: of the rows as they are at most so many are read, for a
     look. Rows that cannot be read from the files of the table alone are written into ``folder``.
@@ -233,7 +235,9 @@ class _Reader:
         return int(self._files.get_file_info(_log_of(version)).mtime_ns // _MICROS if millis is None else millis * _MICROS)
 
     def _about(self, version: int, time: int, change: str) -> tuple[tuple[str, Any], ...]:
-        """What all rows of a file have in common; of the feed's files the rows say what ``change`` they are."""
+        """The columns that are the same for all rows of a file; rows of the feed's files state their ``change``
+        themselves.
+        """
         position = version if self._source.sequence_by == "_commit_version" else time
         return (TIME, time), (POSITION, position), *([(CHANGE_TYPE, change)] if change else [])
 
@@ -303,7 +307,7 @@ def _value(text: str | None, kind: pa.DataType) -> Any:
 
 
 def _reason(error: BaseException) -> str:
-    r"""What the package says in one line, where it draws a tree of causes.
+    r"""The message of the package in one line, where it draws a tree of causes.
 
     >>> _reason(OSError("Generic S3 error\n   \x1b[31m\u21b3\x1b[0m tcp connect error\n    \x1b[31m\u21b3\x1b[0m refused"))
     'Generic S3 error: tcp connect error: refused'

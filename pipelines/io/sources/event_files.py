@@ -24,7 +24,8 @@ from beam_joins.transforms.connect import folder_for, label_of, schema_text, tex
 
 EventFormat = Literal["debezium", "wal2json", "maxwell"]
 _ENVELOPES: Final = "envelopes of"
-"""What a state remembers of envelopes, with the label of the transform that reads them: key and columns."""
+"""The name under which a state remembers envelopes, with the label of the transform that reads them: key and columns.
+"""
 _HELD: Final = "held"
 """The files of deletes and truncates alone, which are read with the first row."""
 _log = logging.getLogger(__name__)

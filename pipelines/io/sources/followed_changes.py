@@ -21,7 +21,7 @@ from beam_joins.transforms.connect import NAMESPACE
 
 
 class Followed(NamedTuple):
-    """Elements, and the first bad record: its place and what is wrong with it."""
+    """Elements, and the first bad record: its place and its fault."""
 
     piece: ReadPiece
     fault: tuple[int, str] | None
@@ -49,7 +49,7 @@ class FollowedChanges:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Those of the rows, and those that say what a record is."""
+        """The columns of the rows, and the columns about the change."""
         typed = self.reading.typed
         return None if typed is None else tuple(dict.fromkeys((*typed.names, *self.reading.names())))
 
@@ -64,6 +64,6 @@ class FollowedChanges:
 
 @lru_cache(16)
 def _unit_of(path: str, column: str) -> Unit | None:
-    """What a file says that a column of times counts."""
+    """The unit of a column of times, as a file says it; None where it says none."""
     of_file = growing_format(path)
     return of_file.format.reader.unit(File(path=path, bytes=0, shown=path, format=of_file.name), column)

@@ -24,7 +24,9 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Elements(Protocol):
-    """What makes elements of the records of files; of files in columns only ``columns`` are read, ``None``: all."""
+    """A reader that makes elements of the records of files; of files in columns only ``columns`` are read, ``None``:
+    all.
+    """
 
     @property
     def columns(self) -> tuple[str, ...] | None:

@@ -31,7 +31,7 @@ _COLUMNS: Final[dict[str, Callable[[Any], Any]]] = {
     "kafka_offset": lambda message: message.offset(),
     "kafka_timestamp": lambda message: int(message.timestamp()[1]) * 1_000,
 }
-"""Columns of a schema that are filled with what Kafka says of a record."""
+"""Columns of a schema that are filled with the metadata of a record in Kafka."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Records:
 
 
 def _value_of(message: Any, field: pa.Field) -> Any:
-    """What Kafka says of a record, as JSON has a value of the type of a column."""
+    """The metadata of a record in Kafka for a field, in the JSON value of the field's type."""
     value = _COLUMNS[field.name](message)
     if isinstance(value, bytes) and pa.types.is_string(field.type):
         return value.decode()

@@ -73,7 +73,9 @@ def plain_columns(
 
 
 def _read(side: str | None, option: str, value: str | None, read: Callable[[str], str]) -> str:
-    """What is read of an option, empty where it is absent; its ``ValueError`` names the option."""
+    """The value of an option as ``read`` reads it, empty where the option is absent; a ``ValueError`` names the
+    option.
+    """
     try:
         return "" if value is None else read(value)
     except ValueError as error:

@@ -47,7 +47,7 @@ _LOCK_TIMEOUT: Final = """
 _LOCKED: Final = b"55P03"
 _OPEN_SHOWN: Final = 3
 _PATIENT_SECONDS: Final = 3
-"""How long a statement waits for others before it is said."""
+"""The seconds that a statement waits for others before a warning says so."""
 _LOOK_SECONDS: Final = 0.5
 _NEEDS_REPLICATION: Final = re.compile("replication role|REPLICATION attribute|WAL sender|walsender|replication slots$")
 
@@ -107,7 +107,7 @@ def connected(conninfo: str, **options: Any) -> Any:
 
 
 def slot_status(connection: Any, slot: str) -> SlotStatus | None:
-    """What the server says of a slot; None where there is none."""
+    """The status of a slot on the server; None where there is none."""
     row = connection.execute(_SLOT, [slot]).fetchone()
     if row is None:
         return None

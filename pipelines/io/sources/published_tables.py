@@ -73,8 +73,8 @@ _PUBLISHES_GENERATED: Final = 180_000
 _PUBLISHES_SCHEMAS: Final = 150_000
 
 Difference = Literal["", "extended", "altered", "replaced"]
-"""How a table differs from what it was: ``extended`` by partitions that may have had rows, ``replaced`` where its changes in the
-log are not those of the rows that were read.
+"""The difference of a table from its remembered identity: ``extended`` by partitions that may have had rows,
+``replaced`` where its changes in the log are not those of the rows that were read.
 """
 
 
@@ -110,7 +110,7 @@ class PublishedTable(NamedTuple):
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """What keys in the columns hold, in words."""
+        """The kinds of the keys in the columns, in words."""
         held = {"numbers": "whole numbers", "booleans": "true or false"}
         return {column.name: held.get(column.texts, "text") for column in self.table.columns}
 
@@ -128,7 +128,7 @@ class PublishedTable(NamedTuple):
         }
 
     def difference(self, before: Mapping[str, Any] | None) -> tuple[Difference, str]:
-        """How the table differs from what was ``remembered``, and the same in words."""
+        """The difference of the table from its ``remembered`` identity, and the same in words."""
         if before is None:
             return "replaced", ""
         now = self.remembered

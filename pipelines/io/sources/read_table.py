@@ -1,4 +1,4 @@
-"""Reads a table: what a reader gives as rows, and the table that these are the changelog of."""
+"""Reads a table: the rows of a reader, and the table that these are the changelog of."""
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
@@ -39,8 +39,9 @@ class ReadOutputs(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """What reads the rows, a :class:`~beam_joins.pipelines.changelogs.read_records.Read` or the rows alone, the
-    table that they are the changelog of, and the names of the columns ``about`` the change beside those of the row.
+    """The transform that reads the rows, as a :class:`~beam_joins.pipelines.changelogs.read_records.Read` or the rows
+    alone, the table that they are the changelog of, and the names of the columns ``about`` the change beside those of
+    the row.
     """
 
     rows: beam.PTransform[PBegin, Any]
@@ -87,7 +88,7 @@ class ReadTable(beam.PTransform[PBegin, Any]):
 
 
 def _row_alone(about: Sequence[str], dropped: Dropped) -> Dropped:
-    """What was dropped, without the columns about the change that the reader adds."""
+    """The dropped record without the columns about the change that the reader adds."""
     record = dropped.record
     if not isinstance(record, dict):
         return dropped
@@ -129,7 +130,9 @@ def table_of(
 
 
 def _ties(rows: pa.RecordBatch) -> pa.Array:
-    """What orders records that sequence and time do not: an upsert is behind a delete, which is of the row before it."""
+    """The order of records with the same sequence and time: an upsert is behind a delete, which is of the row before
+    it.
+    """
     return pc.if_else(rows[DELETED], rows[PLACE], pc.add(rows[PLACE], BEHIND_DELETES))
 
 

@@ -17,7 +17,7 @@ from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro
 from beam_joins.pipelines.io.sources.schema_registry import AvroSchema, SchemaRegistry
 
 NUMBERED: Final = b"\0"
-"""What such a value begins with."""
+"""The first byte of a value that names its schema by number."""
 _HEADER: Final = 5
 _UNNUMBERED: Final = (
     "the value does not begin with the byte 0 and the number of a schema: let the connector write with Confluent's "
@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 
 class _Kind(NamedTuple, Generic[_T]):
-    """A record type of a schema: its reader, and what was made for it."""
+    """A record type of a schema: its reader, and the object made for it."""
 
     schema: Any
     made: _T
@@ -56,7 +56,7 @@ class RegisteredAvro(Generic[_T]):
         self._schemas: dict[int, _Kinds[_T]] = {}
 
     def read(self, value: bytes) -> tuple[Record, _T] | None:
-        """The record, and what was made for its type; ``None`` for a null.
+        """The record, and the object made for its type; ``None`` for a null.
 
         Raises ValueError, a sentence, for a value that cannot be read.
         """

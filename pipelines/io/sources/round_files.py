@@ -18,7 +18,7 @@ class RoundFile(Protocol):
     """Writes a file of a series."""
 
     def takes(self, of: Any) -> bool:
-        """Whether what follows can be in this file."""
+        """Whether the next records can be in this file."""
 
     def close(self) -> int:
         """Close the file; returns its size."""
@@ -60,7 +60,7 @@ class RoundFiles(Generic[W]):
         self._open: dict[str, tuple[W, str]] = {}
 
     def to(self, series: str, of: Any = None) -> W:
-        """What writes the last file of a series: a new one where that does not take what it is ``of``."""
+        """The writer of the last file of a series; a new file where the last one does not take records of ``of``."""
         if series in self._open:
             file, _ = self._open[series]
             if file.takes(of):
@@ -77,12 +77,12 @@ class RoundFiles(Generic[W]):
         return opened
 
     def mark(self) -> dict[str, int]:
-        """The number of files of each series; what is written later is in other files."""
+        """The number of files of each series; later records are in other files."""
         self._close_all()
         return {series: len(files) for series, files in self._written.items()}
 
     def discard(self, mark: dict[str, int]) -> None:
-        """Remove what was written behind a mark."""
+        """Remove the files written behind a mark."""
         self._close_all()
         for series, files in self._written.items():
             count = mark.get(series, 0)
@@ -91,7 +91,7 @@ class RoundFiles(Generic[W]):
             del files[count:]
 
     def drop(self, series: str) -> None:
-        """Remove what was written of a series."""
+        """Remove the files of a series."""
         if series in self._open:
             self._close(series)
         for path, _ in self._written.pop(series, []):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from beam_joins.transforms.connect import StateFolder
 
 _SLOT: Final = "slot"
-"""What stands for the format of envelopes where an input is a table of a slot."""
+"""The name in place of the format of envelopes where an input is a table of a slot."""
 _IDLE_BYTES: Final = 16 << 20
 """So far behind a slot may be without a change: then a run moves it on, so that the server can forget its log."""
 
@@ -53,8 +53,8 @@ class SlotInputs(NamedTuple):
         return {name: {"format": _SLOT, "table": table} for name, table in self.sources.items()}
 
     def read(self, envelopes: "Mapping[str, Envelopes]", state: "StateFolder | None", folder: str, most_rows: int | None) -> Spooled:
-        """What was committed since the last run; without a state the rows of the tables as they are, and the slot stays where
-        it is. Raises InputError.
+        """The changes committed since the last run. Without a state, the rows of the tables as they are; the slot
+        then stays where it is. Raises InputError.
         """
         from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable  # noqa: PLC0415  # with Beam
         from beam_joins.pipelines.io.sources.slot_rounds import read_round  # noqa: PLC0415

@@ -42,15 +42,15 @@ _FETCHED: Final = 2_000
 _ANY_BYTES: Final = "SQL_ASCII"
 """The encoding of databases that do not look at the bytes of text."""
 _ACTIVE_SECONDS: Final = 15
-"""How long a slot is waited for that a connection still uses, such as that of a run that was killed."""
+"""The longest wait, in seconds, for a slot that a connection still uses, such as that of a run that was killed."""
 _ATTEMPTS: Final = 5
 
 
 class Round(NamedTuple):
-    """What a round has read: paths and sizes of the ``files`` of each table, and the tables as they are.
+    """The result of a round: paths and sizes of the ``files`` of each table, and the tables as they are.
 
-    The next round begins at ``end`` of ``log``, and ``state`` is what it must be told. ``behind`` is how many
-    bytes of the log the slot was behind the server. ``anew`` are the tables that were read as they are, and why.
+    The next round begins at ``end`` of ``log``, with ``state``. ``behind`` is the number of bytes of the log by which
+    the slot was behind the server. ``anew`` are the tables that were read as they are, and the reasons.
     """
 
     files: dict[str, list[tuple[str, int]]]
@@ -76,7 +76,7 @@ class Round(NamedTuple):
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the next round must be told, as JSON has it."""
+        """The state for the next round, in JSON values."""
         tables = {name: table.remembered for name, table in self.tables.items()}
         return {"end": place_text(self.end), "log": [*self.log], "tables": tables}
 
@@ -168,8 +168,8 @@ def _is_promoted(connection: Any, slot: Slot, log: LogIdentity, before: dict[str
 
 
 def _usable(connection: Any, slot: Slot, before: dict[str, Any] | None, *, promoted: bool) -> int:
-    """Where the slot has been read up to; raises InputError for one that cannot be read from where the last
-    run ended.
+    """The place up to which the slot has been read; raises InputError for a slot that cannot be read from where the
+    last run ended.
     """
     name, status = slot.name, slot_status(connection, slot.name)
     anew = "" if before is None else ", and with an empty state, as changes since the last run are missing"

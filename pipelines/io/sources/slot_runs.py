@@ -25,7 +25,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class _Kept(msgspec.Struct):
-    """A round whose run does not count yet, and what it was to read."""
+    """A round whose run does not count yet, and the request that it answered."""
 
     slot: str
     publication: str
@@ -35,8 +35,8 @@ class _Kept(msgspec.Struct):
 
 
 def read_in_run(slot: Slot, tables: Sequence[str], state: StateFolder) -> tuple[Round, dict[str, Any]]:
-    """What was committed since the last run with this state; and what the state remembers of the slot, which
-    may be added to.
+    """The round of the changes committed since the last run with this state; and the state's memory of the slot,
+    which may be added to.
 
     Raises InputError.
     """

@@ -71,7 +71,7 @@ def _checked(connection: Any, table: str) -> sql.Identifier:
 
 
 def shown_slot(slot: Slot) -> Iterator[str]:
-    """What there is of a slot and its publication, in lines. Raises InputError."""
+    """The lines that describe a slot and its publication. Raises InputError."""
     with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
         status = slot_status(connection, slot.name)
         if status is None:

@@ -19,7 +19,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sources.event_time import EventTime, KeepsEventTime
 
 Place: TypeAlias = Any
-"""How far a source is: any value of Python's own types that has an order, the later the larger."""
+"""The place up to which a source is read: any value of Python's own types that has an order, the later the larger."""
 Range: TypeAlias = tuple[Place, Place | None]
 """Where to begin, and where the end is; ``None``: there is none."""
 
@@ -28,8 +28,8 @@ _BUNDLE_ROWS: Final = 100_000
 _PAUSE_MICROS: Final = 250_000
 _PAUSE: Final = Duration(micros=_PAUSE_MICROS)
 _AFTER_MICROS: Final = 30_000
-"""How long after quarters of seconds of the clock a source is read again: ticks of event time end just before whole
-seconds, and what shows that they have ended must have come.
+"""The delay after quarters of seconds of the clock at which a source is read again, in microseconds: ticks of event
+time end just before whole seconds, and the watermark that shows their end must have come.
 """
 _SILENT_SECONDS: Final = 60.0
 _TRACKER: Final = beam.DoFn.RestrictionParam()
@@ -67,7 +67,7 @@ class ReadSource(Protocol):
         """
 
     def close(self) -> None:
-        """Closes what is open."""
+        """Closes the open files and connections."""
 
 
 class OpenEnded(RestrictionTracker):

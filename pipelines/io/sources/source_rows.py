@@ -43,7 +43,7 @@ def require_instants(timestamp_by: Any, columns: pa.Schema) -> None:
 
 
 def _micros(time: Any) -> int:
-    """The microseconds of a time. Raises ``ValueError`` for what is no time, or does not fit in 64 bits."""
+    """The microseconds of a time. Raises ``ValueError`` for a value that is no time, or does not fit in 64 bits."""
     (micros,) = times_of("timestamp_by", [time])
     if not micros.is_valid:
         raise ValueError("timestamp_by gave None: give each row a time")
@@ -75,12 +75,12 @@ class SourceRows:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Those of the schema."""
+        """The columns of the schema."""
         return None if self.schema is None else tuple(self.schema.names)
 
     @property
     def reading(self) -> Reading | None:
-        """What is read of records in the columns of the schema."""
+        """The reading of records in the columns of the schema."""
         if self.schema is None or not isinstance(self.timestamp_by, str):
             return None
         return Reading.of_rows(Columns(key=(), timestamp=self.timestamp_by, side=None), self.schema)

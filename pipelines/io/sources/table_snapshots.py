@@ -26,7 +26,7 @@ _FILE: Final = "SELECT oid::int8, coalesce(pg_relation_filenode(oid), 0)::int8 F
 _FILES_OF_PARTITIONS: Final = "SELECT relid::int8, coalesce(pg_relation_filenode(relid), 0)::int8 FROM pg_partition_tree(%s)"
 _BYTES: Final = 16 << 20
 _ATTACHED: Final = "attached"
-"""What stands for the content of a row that replaces the one at its key."""
+"""The mark in place of the content of a row that replaces the one at its key."""
 
 
 class Slot(NamedTuple):

@@ -53,7 +53,7 @@ class TopicInputs(NamedTuple):
         return {name: each.topic for name, each in self.topics.items()}
 
     def read(self, envelopes: "Mapping[str, Envelopes]", state: "StateFolder | None", folder: str, most_rows: int | None) -> Spooled:
-        """What has come since the last run; without a state all records. Raises InputError, and ImportError without
+        """The new records since the last run; without a state all records. Raises InputError, and ImportError without
         confluent-kafka.
         """
         from beam_joins.pipelines.changelogs.changelog_files import find_files  # noqa: PLC0415  # with Beam

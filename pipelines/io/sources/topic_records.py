@@ -16,8 +16,8 @@ Start = Literal["earliest", "latest"]
 
 
 class TopicRecords(beam.PTransform[PBegin, PCollection[Any]]):
-    """What ``records`` makes of the records of topics, which ``option`` names, of type ``made``; the other
-    options are those of :class:`~beam_joins.pipelines.io.read_kafka.ReadKafka`.
+    """The elements that ``records`` makes of the records of topics, which ``option`` names, of type ``made``; the
+    other options are those of :class:`~beam_joins.pipelines.io.read_kafka.ReadKafka`.
     """
 
     def __init__(

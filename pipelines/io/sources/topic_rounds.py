@@ -16,8 +16,8 @@ _SILENT_SECONDS: Final = 60.0
 
 
 class TopicRound(NamedTuple):
-    """What a round has read: the pattern of its files, the number of records, and the ``offsets`` at which the
-    next round begins, by partition.
+    """The result of a round: the pattern of its files, the number of records, and the ``offsets`` at which the next
+    round begins, by partition.
     """
 
     pattern: str
@@ -61,7 +61,7 @@ def read_topic(
 
 
 def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder) -> TopicRound:
-    """What has come since the last run with this state, whose offsets count when the run does.
+    """The new records since the last run with this state, whose offsets count when the run does.
 
     Raises InputError.
     """

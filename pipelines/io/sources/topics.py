@@ -13,11 +13,11 @@ from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.io.sources.source_reads import Range, ReadPiece
 
 _BEGINNING: Final = -2
-"""What Kafka calls the first offset that is kept; every offset is larger."""
+"""Kafka's number for the first offset that is kept; every offset is larger."""
 _AT_A_TIME: Final = 10_000
 _WAIT_SECONDS: Final = 0.1
 _ANSWER_SECONDS: Final = 8.0
-"""How long the first answer of a broker may take."""
+"""The longest wait for the first answer of a broker, in seconds."""
 _SILENT: Final = {"log_level": 0}
 """librdkafka writes each attempt to connect to the standard error."""
 _NOT_OURS: Final = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
@@ -102,7 +102,7 @@ def partitions_of(topic: str, config: Mapping[str, Any]) -> list[tuple[str, int]
 
 
 def identity_of(topic: str, config: Mapping[str, Any]) -> str:
-    """The id of a topic, which one that is deleted and made anew has another of; empty where brokers have none."""
+    """The id of a topic, which changes when the topic is deleted and made anew; empty where brokers have none."""
     client = _admin({**_SILENT, **config})
     (described,) = client.describe_topics(kafka().TopicCollection([topic]), request_timeout=_ANSWER_SECONDS).values()
     try:
