@@ -28,7 +28,7 @@ _RANK_BYTES: Final = 4
 
 
 class Life(NamedTuple):
-    """What a change record tells of its row, from the log's old and new row images.
+    """The facts in a change record about its row, from the log's old and new row images.
 
     ``arrives``: the row was inserted at this key, or moved to it. ``before`` and ``after``: hashes of the row
     before and after the change; empty where the log does not have the whole row. ``transaction``: the name of the

@@ -148,7 +148,7 @@ class ChangelogState(NamedTuple):
 
     @property
     def arrangements(self) -> tuple[Arrangement, Arrangement, Arrangement]:
-        """What is remembered by key."""
+        """The parts of the state that are kept by key: rows, deletes, and keys with several rows."""
         return self.rows, self.deletes, self.several
 
     def truncated(self, truncates: pa.Table | None) -> "ChangelogState":

@@ -23,12 +23,12 @@ Join = Callable[[Pairs], pa.Array]
 """Gives one value for every pair: null where there is no row."""
 
 Joiner = Callable[..., Any] | Mapping[str, Any]
-"""What a user gives: a function of the left and the right value, one of the key too, a vectorized one, or
-columns by name.
+"""The joiner as a user gives it: a function of the left and the right value, a function of the key too, a
+vectorized function, or columns by name.
 """
 
 SIDES = ("left", "right")
-"""What the two tables of a join are called."""
+"""The names of the two tables of a join."""
 
 
 class TypedJoin:

@@ -47,7 +47,9 @@ class _Events(NamedTuple):
 
 
 class _Contents(NamedTuple):
-    """What there is at events: whether the result changes, and of each table the row that is joined, -1 for none."""
+    """The contents at events: whether the result changes, and for each table the row that is joined, -1 for
+    none.
+    """
 
     changes: Bools
     joined: list[Ints]

@@ -91,7 +91,7 @@ def _iterated(option: str, names: Any) -> Sequence[Any]:
 
 
 def _by_word(operations: pa.Array, means: Callable[[Any], Any]) -> pa.Array:
-    """What each operation means, asked once for each distinct one."""
+    """The meaning of each operation; the function is called once for each distinct operation."""
     words = operations.dictionary_decode() if pa.types.is_dictionary(operations.type) else operations
     encoded = words.dictionary_encode("encode")
     return pa.array(map(means, encoded.dictionary.to_pylist()), pa.bool_()).take(encoded.indices)

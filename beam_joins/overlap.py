@@ -29,8 +29,8 @@ from beam_joins.sorting import combine_chunks, gather, starts, valid
 from beam_joins.versions import Versions
 
 PART_ROWS = 1 << 17
-"""How many left rows are joined at a time: their results, and what it takes to find them, are several times
-as large.
+"""The number of left rows that are joined at a time: their results, and the memory to find them, are several
+times as large.
 """
 
 
@@ -46,7 +46,7 @@ class Joined(NamedTuple):
     same value, null if that is said by a half of its own or does not happen.
     """
     unmatched: int = 0
-    """How many left rows there was no right row for when they arrived or changed."""
+    """The number of left rows without a right row when they arrived or changed."""
 
 
 def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:

@@ -16,7 +16,7 @@ from beam_joins.iso_times import has_nanoseconds, micros_of_text
 from beam_joins.sorting import valid
 
 Values: TypeAlias = "pa.Array | Sequence[Any]"
-"""What an option gives for many records: a column, or one Python object for each."""
+"""The values of an option for many records: a column, or one Python object for each."""
 
 _SIGN = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

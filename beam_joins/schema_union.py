@@ -68,7 +68,7 @@ def _as(kind: pa.DataType, array: pa.Array, place: ValuePlace) -> pa.Array:
 
 
 class _Rule:
-    """How two types become one."""
+    """A rule by which two types become one."""
 
     def __init__(self, widen: bool, remedy: str) -> None:
         self._widen = widen

@@ -91,7 +91,7 @@ COUNTS: Final[dict[bytes, Callable[[bytes], int]]] = {
     DATE: _days,
     TIME: _of_day,
 }
-"""What reads the number that a date or a time has as an Arrow column: its days or microseconds."""
+"""Readers of dates and times as the number in an Arrow column: days or microseconds."""
 READERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
     INSTANT: lambda data: _UTC_EPOCH + read_number(data) * _MICROSECOND,
     LOCAL: lambda data: _EPOCH + read_number(data) * _MICROSECOND,

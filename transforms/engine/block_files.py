@@ -64,7 +64,9 @@ class BlockFile:
         return os.path.join(self._folder, self._name)
 
     def write(self, block: bytes, rows_bytes: int) -> bytes:
-        """What travels in the block's place; raises :class:`OutputError`."""
+        """Write a block. Returns the bytes that travel in its place: a reference to it, or the block itself
+        where it is small or the folder is missing. Raises :class:`OutputError`.
+        """
         if len(block) < SMALL_BYTES or not self._open():
             return block
         left = memoryview(block)

@@ -87,8 +87,8 @@ class BlockWriter:
         self._ready: list[Output] = []
 
     def noted(self, to: str) -> set[str]:
-        """What was noted of the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.notes`);
-        add to it.
+        """The notes on the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.notes`); add
+        to them.
         """
         return self._noted.setdefault(to, set())
 
@@ -140,7 +140,7 @@ class BlockWriter:
         self._ready += [(BAD, element) for element in elements]
 
     def pop_ready(self) -> list[Output]:
-        """What is ready to go out: full blocks, dropped records, bad ones."""
+        """Remove and return the outputs that are ready: full blocks, dropped records, bad records."""
         ready, self._ready = self._ready, []
         return ready
 

@@ -28,7 +28,7 @@ def each_value(
     record_of: Callable[[Change[Any, Any]], Any] = lambda change: change,
     failed: list[int] | None = None,
 ) -> Iterator[Any]:
-    """What a function gives for each of :attr:`ChangeBatch.values`, ``None`` for no value.
+    """The results of a function for each of :attr:`ChangeBatch.values`, ``None`` for no value.
 
     Where it raises an exception that is handled, the record of the change with this new value goes to
     ``bad``, and its index to ``failed``. For an earlier value that was done with an earlier change.

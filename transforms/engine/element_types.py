@@ -1,4 +1,4 @@
-"""What a collection's element type says of keys and values; ``Any`` where it says nothing."""
+"""The types of keys and values in a collection's element type; ``Any`` where it has none."""
 
 from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints

@@ -1,4 +1,4 @@
-"""What the engine does not take as input, refused when the pipeline is built."""
+"""Checks of input when the pipeline is built: the engine refuses input that it does not support."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def require_global(transform: str, *pcolls: PCollection[Any]) -> None:
-    """Raise ``ValueError`` for an input that the engine cannot replay: a windowed one, or one that its runner
+    """Raise ``ValueError`` for input that the engine cannot replay: windowed input, or input that its runner
     would not replay right.
     """
     for pcoll in pcolls:
@@ -38,14 +38,14 @@ def require_bounded(transform: str, remedy: str, *pcolls: PCollection[Any]) -> N
 
 
 def perhaps_windowed(*tables: TableType) -> str:
-    """What a message about tables that are not windowed says too if one of them may have been: nothing is
-    known of it.
+    """A hint for messages about tables that are not windowed: a table of unknown type may have been windowed.
+    Empty where there is no such table.
     """
     return f" ({NOT_KNOWN_WINDOWED})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
 
 
 def require_one_order(table: TableType) -> None:
-    """Raise ``ValueError`` for a table of which some rows are ordered by a sequence and others by event time."""
+    """Raise ``ValueError`` for a table with some rows ordered by a sequence and others by event time."""
     if table.order == "mixed":
         raise ValueError(
             "a table ordered by a sequence and one ordered by event time are one table behind a Flatten, and their "
@@ -55,7 +55,7 @@ def require_one_order(table: TableType) -> None:
 
 
 def common_order(transform: str, *tables: TableType) -> Order:
-    """The order of what is joined from these tables; raises ``ValueError`` if they are known to be ordered by
+    """The order of the result of these tables; raises ``ValueError`` if they are known to be ordered by
     different things.
     """
     orders = {table.order for table in tables} - {"unknown"}

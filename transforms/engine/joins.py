@@ -36,7 +36,7 @@ LEFT, RIGHT = SIDES
 HALVES = "halves"
 
 KeyPart = Callable[[pa.Array], pa.Array]
-"""What left rows look up, of their keys."""
+"""Gives the part of left rows' keys by which they look up right rows."""
 
 
 class Sides(NamedTuple):

@@ -1,4 +1,4 @@
-"""What the engine counts, in the namespace ``beam_joins``: docs/metrics.md lists these names.
+"""The metrics of the engine, in the namespace ``beam_joins``: docs/metrics.md lists these names.
 
 Counted by blocks, batches and turns, never row by row.
 """
@@ -32,7 +32,7 @@ REASONS: Final = (
 
 
 class Metric(NamedTuple):
-    """The name of a metric and of which kind it is."""
+    """The name and the kind of a metric."""
 
     name: str
     kind: Literal["counter", "distribution"]
@@ -80,7 +80,7 @@ def count_state(state: Any, described: Described | None) -> None:
 
 
 def rows_of(element: Any) -> int:
-    """How many rows an element that a transform gives has.
+    """The number of rows in an element that a transform gives.
 
     >>> rows_of(("key", "value"))
     1

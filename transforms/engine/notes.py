@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from beam_joins.errors import InputError
 
 Notes = Mapping[str, set[str]]
-"""What was noted, by the name of the input."""
+"""The notes on each input, by its name."""
 
 Check = Callable[[Notes], None]
-"""Raises ``ValueError`` if what was noted says that the result cannot be right."""
+"""Raises ``ValueError`` if the notes say that the result cannot be right."""
 
 _PARTS = re.compile("[(), ]+")
 _MARK = b"\x00"  # no Arrow stream begins with it

@@ -1,4 +1,4 @@
-"""What a replay does with the rows of a partition whose turn has come, and what it is told about the turn."""
+"""The operator of a replay, which gets the rows of a partition whose turn has come, and the turn."""
 
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple

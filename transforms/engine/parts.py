@@ -22,23 +22,23 @@ from beam_joins.transforms.engine.block_files import BlockFolder, reference_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 
 TURN_FACTOR: Final = 10
-"""How many times the bytes of its rows a turn takes, which sorts, joins and gives them."""
+"""The memory of a turn as a multiple of the bytes of its rows: it sorts, joins and gives them."""
 STATE_FACTOR: Final = 4
-"""How many times the bytes of its rows the remembered rows may have that they meet."""
+"""The most bytes of the state that rows meet, as a multiple of the bytes of the rows."""
 FAN_OUT: Final = 16
-"""Into how many parts rows are split of which it is not known how many there are."""
+"""The number of parts that rows of unknown size are split into."""
 SPACE: Final = 1 << 48
-"""Rows of a partition have places from 0 up to it."""
+"""The end of the range of places: rows of a partition have places from 0 up to it."""
 _MOST_PARTS: Final = 256
 _ONE_KEY: Final = 0.9  # a part with so much of what was split has a key, or rows of all parts, that cannot be split
 _PARTS: Final = "parts"
 ROUTED_BY: Final = ("reference", "group", "key")
-"""The columns by which rows meet others, of which the first that there is counts."""
+"""The columns by which rows meet others; the first that the rows have counts."""
 
 
 class Held(NamedTuple):
-    """What is remembered of the places from the end of the one before up to ``end``: so many bytes, to be in so
-    many ``pieces`` at least.
+    """A part of the state, for the places from the end of the part before up to ``end``: its size in bytes,
+    and the least number of ``pieces`` to split it into.
     """
 
     end: int

@@ -22,7 +22,7 @@ from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python, 
 from beam_joins.transforms.engine.table_type import TableType, as_table, physical_of, table_type
 
 Needs = Literal["turns", "checked", "whole", "final"]
-"""What a transform needs of a table.
+"""The form of a table that a transform needs.
 
 * ``"turns"``: as ``"checked"`` where there are many turns; otherwise any batches. It is for a transform in
   which all changes of a row meet: that finds two changes of a row at one position by itself, but not a late

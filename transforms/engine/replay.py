@@ -250,7 +250,7 @@ class Replay(Stage):
         return self._released(together, label, ResumedTurn(memory, partition, parts.memory), emitter)
 
     def _released(self, together: PCollection[Any], label: str, turn: Released, emitter: Emitter) -> Any:
-        """What follows from the only turns of partitions, which several workers of the direct runner share."""
+        """The results of the only turns of partitions; several workers of the direct runner share the turns."""
         fires = only_turn(together)
         if not spreads(together):
             return self._outputs(together, stateful_dofn(label, turn, fires, emitter))

@@ -124,7 +124,7 @@ def _warn_of(running_mode: str) -> None:
 
 
 def memory_for(pcoll: PCollection[Any]) -> int:
-    """How many bytes the rows of a turn may take; raises ``ValueError`` for an option that is not positive."""
+    """The bytes that the rows of a turn may take; raises ``ValueError`` for an option that is not positive."""
     megabytes: int = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_memory
     if megabytes < 1:
         raise ValueError(f"--beam_joins_memory={megabytes}: give a positive number of megabytes, such as {MEMORY_MB}")

@@ -59,7 +59,7 @@ class RoutedRecords:
     def column(
         self, option: Option, arguments: Callable[[], tuple[Sequence[Any], ...]] | None = None, *, where: Bools | None = None
     ) -> Values:
-        """What an option gives for every record: a column where the records have columns, or else objects.
+        """The values of an option for all records: a column where the records have columns, or else objects.
 
         A function of one record is called with the record, or with the ``arguments``, for the records that
         are left, and of them those ``where`` it is asked for.
@@ -73,7 +73,7 @@ class RoutedRecords:
         return self.each(option.called, *columns, where=where)
 
     def each(self, call: Callable[..., Any], *columns: Sequence[Any], where: Bools | None = None, stays: bool = False) -> list[Any]:
-        """What a function gives for the cells of each record that is left, and ``where`` it is asked for,
+        """The results of a function on the cells of each record that is left and that ``where`` selects,
         ``None`` for others.
 
         A record for which it raises what is handled goes to ``bad``, and ``stays`` or is no longer left.
@@ -124,7 +124,7 @@ class RoutedRecords:
             self.left &= ~lost
 
     def split(self, apart: Bools) -> tuple["RoutedRecords", "RoutedRecords"]:
-        """Those that are not ``apart``, and those that are."""
+        """The records that are not ``apart``, and the records that are."""
         return self._some(~apart), self._some(apart)
 
     def _some(self, chosen: Bools) -> "RoutedRecords":
@@ -137,7 +137,7 @@ class RoutedRecords:
         return some
 
     def kept(self, values: Any) -> Any:
-        """Those of ``values``, one for each record, of the records that are left."""
+        """The ``values`` of the records that are left; ``values`` has one for each record."""
         if self.left.all():
             return values
         return values.filter(pa.array(self.left)) if isinstance(values, pa.Array) else [values[n] for n in np.flatnonzero(self.left)]

@@ -14,7 +14,7 @@ _STREAMING: Final = "PrismRunner, or a Flink runner (PortableRunner with its job
 
 
 class Abilities(NamedTuple):
-    """What a runner can do.
+    """The abilities of a runner.
 
     * ``in_memory``: its workers are on this machine, and it keeps in memory what goes from stage to stage.
     * ``not_unbounded``, ``not_streaming``: why it cannot replay unbounded input, or any with ``--streaming``, as

@@ -27,7 +27,7 @@ class StageFunctions(Functions):
         self._own_types = OwnTypes()
 
     def take(self) -> Iterator[Any]:
-        """What has gone to ``bad`` since the last time, for a DoFn to give."""
+        """The elements that have gone to ``bad`` since the last time, for a DoFn to give."""
         return (TaggedOutput(BAD, element) for element in self._take_elements())
 
     def _take_elements(self) -> list[Any]:

@@ -20,7 +20,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 PART: Final = ".part"
 SECONDS: Final = 8.0
-"""How long a store may take to answer for the first time."""
+"""The seconds that a store may take to answer for the first time."""
 _EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "azfs": "azure", "hdfs": "hadoop"}
 _OURS: Final = {"builtins", "beam_joins", "pyarrow"}
 _MISSING, _RIGHTS = 404, (401, 403)
@@ -37,7 +37,7 @@ def is_remote(path: str) -> bool:
 
 
 def cause(error: BaseException) -> str:
-    """What went wrong, in one line; of an error of Beam's filesystems the first of the errors within.
+    """The cause of an error, in one line; for an error of Beam's filesystems, the first of the errors within.
 
     >>> cause(BeamIOError("exists() operation failed", {"s3://a/b": PermissionError("Forbidden")}))
     'Forbidden'

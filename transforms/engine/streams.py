@@ -1,4 +1,4 @@
-"""What a stream is to a transform that replays it: rows with a key, a value, an event time and a position.
+"""Streams as transforms replay them: rows with a key, a value, an event time and a position.
 
 A stream is of ``(key, value)`` pairs, each at the time of its element, cut to the millisecond; or of Arrow
 batches with columns for key and time.
@@ -31,7 +31,7 @@ NO_PAIR = "a stream is of (key, value) pairs, but has {}: make pairs of it with 
 
 
 def stream_type(transform: str, stream: PCollection[Any], sequence_by: Any) -> TableType:
-    """What is known of a stream's keys, values and order; raises ``ValueError`` for a table."""
+    """The types of a stream's keys and values, and its order; raises ``ValueError`` for a table."""
     if is_changes(stream) or is_batches(stream):
         raise ValueError(f"{transform} takes a stream of (key, value) pairs here, not a table: apply TableToStream() to the table")
     return TableType(*pair_types(stream.element_type), "time" if sequence_by is None else "sequence")
@@ -54,7 +54,9 @@ def require_one_order(transform: str, stream: TableType, table: TableType) -> No
 
 
 class StreamOptions(NamedTuple):
-    """How a transform is told to read its streams; ``key`` and ``timestamp_by`` are columns of batches."""
+    """The options by which a transform reads its streams; ``key`` and ``timestamp_by`` are columns of
+    batches.
+    """
 
     transform: str
     key: str | Sequence[str] | None

@@ -28,10 +28,10 @@ from beam_joins.transforms.engine.block_writer import END, TURN, all_timestamped
 TICK_SECONDS = 1.0
 _LEAST_SECONDS = 0.1
 _STAGE = 1000
-"""How much later, in microseconds, the timers of a stage stand than those of the stage above."""
+"""The delay, in microseconds, of a stage's timers behind those of the stage above."""
 _EARLY = 20 * _STAGE
-"""How much earlier, in microseconds, ticks end than at multiples of their length: Flink cuts the watermarks of
-sources to whole seconds, and one of them should let all stages of a tick have their turn.
+"""The microseconds by which ticks end before multiples of their length: Flink cuts the watermarks of sources
+to whole seconds, and one of them should let all stages of a tick have their turn.
 """
 
 
@@ -52,7 +52,7 @@ class TickOptions(PipelineOptions):
 
 
 class Ticks(NamedTuple):
-    """The length of a tick and how much later the timers of a stage stand, in microseconds."""
+    """The length of a tick and the delay of a stage's timers, in microseconds."""
 
     micros: int
     lag: int = 0
@@ -115,8 +115,8 @@ def only_turn(pcoll: PCollection[Any]) -> Timestamp:
 
 
 def at_event_time(pcoll: PCollection[Any]) -> Callable[[Any, int], Any]:
-    """What gives an element, made of one of this collection, its event time: of unbounded input it keeps that
-    of the turn, as the watermark has passed its own.
+    """The function that gives an element, made of one of this collection, its event time: of unbounded input
+    the element keeps that of the turn, as the watermark has passed its own.
     """
     return timestamped if pcoll.is_bounded else lambda element, micros: element
 
@@ -135,7 +135,7 @@ class TurnDoFn(WaitingDoFn):
 
 
 def stages_above(pcoll: PCollection[Any], kind: type[WaitingDoFn] = TurnDoFn) -> int:
-    """How many stages with such a DoFn an element can have passed, at most."""
+    """The largest number of stages with such a DoFn that an element can have passed."""
     counts: dict[Any, int] = {}
 
     def of(each: Any) -> int:

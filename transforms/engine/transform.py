@@ -95,8 +95,8 @@ def label_of(pipeline: Pipeline) -> str:
 
 
 def fingerprint(pipeline: Pipeline) -> Fingerprint:
-    """What the public transform that is being applied must be in every run of a folder: its class, its
-    options, and the columns of its inputs.
+    """The properties of the public transform that is being applied, equal in every run of a folder: its
+    class, its options, and the columns of its inputs.
     """
     applied, transform = next(
         (each, each.transform) for each in reversed(pipeline.transforms_stack) if isinstance(each.transform, Transform)

@@ -18,8 +18,8 @@ from beam_joins.user_functions import ExceptionClass
 
 
 class Handling:
-    """What one application of a transform does with the exceptions of its functions: ``tags`` are the outputs
-    that a stage needs for that.
+    """The handling of exceptions in the functions of one application of a transform; ``tags`` are the outputs
+    that a stage needs for it.
     """
 
     def __init__(self, label: str, exc_class: ExceptionClass | None) -> None:

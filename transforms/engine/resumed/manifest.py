@@ -21,7 +21,7 @@ Fingerprint = dict[str, Any]
 
 
 class Remembered(NamedTuple):
-    """What a transform remembers.
+    """The state of a transform after a run.
 
     * ``frontier`` and ``latest``: the largest position and event time, of all that it is connected with.
     * ``columns``: the schemas of its inputs; ``notes``: what was noted of them.
@@ -42,8 +42,8 @@ class Remembered(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """``run`` is the number of the last run, ``inputs`` what readers have seen, ``transforms`` are by their
-    full labels.
+    """The contents of a manifest: ``run`` is the number of the last run, ``inputs`` the progress of readers,
+    and ``transforms`` are by their full labels.
     """
 
     run: int = 0
@@ -59,8 +59,8 @@ class Manifest(NamedTuple):
 
 
 class TurnEnded(NamedTuple):
-    """What a partition has written after its turn: its largest position and timestamp, and the schemas of its
-    inputs.
+    """The record that a partition writes after its turn, with its largest position and timestamp, and the
+    schemas of its inputs.
     """
 
     label: str
@@ -106,7 +106,7 @@ def read_manifest(text: str, name: str) -> Manifest:
 
 
 def write_journal(manifest: str, moves: Iterable[tuple[str, str]]) -> str:
-    """What a commit is to do, with a checksum: the manifest that it writes, and the files that it renames.
+    """The journal of a commit, with a checksum: the manifest that it writes, and the files that it renames.
 
     >>> read_journal(write_journal("{}", [("a.part", "a")]), "commit.json")
     ('{}', [('a.part', 'a')])

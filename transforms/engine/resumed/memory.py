@@ -32,7 +32,7 @@ BEGUN = "begun"
 
 
 class Memory(NamedTuple):
-    """What the workers know of a transform's last run, as in
+    """The state of a transform after its last run, for the workers; the fields are those of
     :class:`~beam_joins.transforms.engine.resumed.manifest.Remembered`.
 
     ``prefix`` begins the names of the files that they write.
@@ -62,7 +62,9 @@ class Memory(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What an operator remembers, and what there was in the rows that it got."""
+    """The state of an operator, and the largest position and timestamp and the columns of the rows that it
+    got.
+    """
 
     state: Any
     position: int | None
@@ -84,7 +86,7 @@ def observed(operator: Operator, memory: Memory) -> Operator:
 
 
 class _Seeing:
-    """The parts of a partition's state, and what there was in the rows of their turns."""
+    """The parts of a partition's state, and the positions, timestamps and columns of the rows of their turns."""
 
     def __init__(self, label: str, parts: StateParts) -> None:
         self._label = label
@@ -113,7 +115,7 @@ class ResumedTurn:
         self._has_begun = False
 
     def __call__(self, partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        """What follows from the elements of the partition."""
+        """The results of the partition's elements."""
         memory, notes = self._memory, dict[str, list[str]]()
         described = [(end, part) for end, part in memory.partitions.get(str(partition), ())]
         read = partial(read_snapshot, get=memory.files.get, checksum=memory.files.checksum)

@@ -65,7 +65,7 @@ class StateFiles:
             write_whole(self.path(name), content)
 
     def parts(self) -> list[str]:
-        """What processes that were killed have left of files of the folder itself."""
+        """The names of partly written files of the folder itself, left by processes that were killed."""
         return [name for name in os.listdir(self.root) if name.endswith(PART)] if self.is_local else []
 
     def sync(self, names: Iterable[str]) -> None:

@@ -137,7 +137,7 @@ class StateFolder:
         return self.partitions
 
     def memory(self, label: str, fingerprint: Fingerprint, remember_deletes: float) -> Memory:
-        """What a transform knows of the runs before; deletes are remembered for so many seconds."""
+        """The state of a transform after the runs before; ``remember_deletes`` is in seconds."""
         remembered = self._before.transforms.get(label, Remembered(fingerprint))
         prefix = f"{self._attempt}/{len(self._fingerprints):03d}"
         self._fingerprints[label] = fingerprint

@@ -42,7 +42,7 @@ the given tick, and returns the state.
 
 
 class Turns(NamedTuple):
-    """What a stage does in its turns.
+    """The turns of a stage.
 
     ``tables`` are the inputs that are changes of tables, which are applied when they are late. ``by_time``
     says that positions are event times. ``closes`` is how long after its time, in microseconds, a record can
@@ -91,7 +91,9 @@ def turn_dofn(name: str, turns: Turns) -> beam.DoFn:
 
 
 class _TurnDoFn(TurnDoFn):
-    """What all such DoFns do; each is pickled as its name and its turns, and made anew."""
+    """The base of the DoFns that :func:`turn_dofn` makes; each is pickled as its name and its turns, and made
+    anew.
+    """
 
     def __init__(self, name: str, turns: Turns) -> None:
         self._name = name
