@@ -93,7 +93,7 @@ def require_columns(
 
 
 def values_of(columns: Any, length: int) -> pa.Array:
-    """Converts what a vectorized function returned to one array; raises ``ValueError`` for anything else, or
+    """Converts the result of a vectorized function to one array; raises ``ValueError`` for anything else, or
     for another number of rows.
     """
     if isinstance(columns, Mapping):

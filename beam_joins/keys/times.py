@@ -43,7 +43,7 @@ def other_datetime(value: dt.datetime) -> bytes:
 
 def of_numpy(value: np.datetime64 | np.timedelta64) -> dt.datetime | dt.timedelta:
     """The datetime without a zone, or the timedelta; raises :class:`NotCanonical` for nanoseconds, NaT and
-    what Python has no value for.
+    times that Python has no value for.
     """
     if isinstance(value, np.datetime64):
         micros: Any = value.astype("datetime64[us]")

@@ -71,7 +71,7 @@ def refusing(batch: ChangeBatch, of_table: TableType, functions: StageFunctions,
 
 
 def _rows_of(batch: ChangeBatch) -> Ints:
-    """For each of a batch's values the change that has it, -1 for one that none has."""
+    """The change that has each of a batch's values, -1 for a value without one."""
     count = len(batch)
     row = np.concatenate([np.arange(count), np.full(len(batch.earlier), -1)])
     before = integers(batch.before.fill_null(-1))

@@ -38,7 +38,7 @@ def pair_types(element_type: Any) -> tuple[Any, Any]:
 
 
 def annotated(annotated: Any, name: str) -> Any:
-    """The type of a field of a class, or with ``"return"`` of what a function returns."""
+    """The type of a field of a class, or with ``"return"`` of the result of a function."""
     try:
         return type_or_any(get_type_hints(annotated).get(name, Any))
     except Exception:  # hints that cannot be resolved

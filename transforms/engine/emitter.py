@@ -13,7 +13,7 @@ from beam_joins.transforms.engine.block_writer import DROPPED, BlockWriter, Outp
 class Emitter:
     """The writers and the tagged outputs of the engine's DoFns; the first output needs no tag.
 
-    With a ``folder`` blocks lie there and references to them travel.
+    With a ``folder`` blocks are written there and references to them travel.
     """
 
     def __init__(self, outputs: tuple[str, ...], partitions: int, folder: BlockFolder | None = None) -> None:

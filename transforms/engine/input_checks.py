@@ -82,7 +82,7 @@ def common_key_type(transform: str, left: TableType, right: TableType, left_keys
     """The type by which the keys of both tables are written; raises ``ValueError`` if they are of types that
     are never equal.
 
-    ``left_keys`` is what the message calls the left ones.
+    ``left_keys`` names the left ones in the message.
     """
     common = common_type(left.key, right.key)
     if common is None:
@@ -106,7 +106,7 @@ def common_windowing(transform: str, left: TableType, right: TableType) -> bool:
 
 
 def require_windows_meet(transform: str, left: Grid | None, right: Grid | None) -> None:
-    """Raise ``ValueError`` for windows of which none is in both tables."""
+    """Raise ``ValueError`` for two tables without a common window."""
     if left is not None and right is not None and not left.meets(right):
         raise ValueError(
             f"{transform} joins {left} with {right}, which are never the same window: give both aggregates one window "

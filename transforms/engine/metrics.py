@@ -71,8 +71,8 @@ def dropped(reason: str) -> Metric:
 
 
 def count_state(state: Any, described: Described | None) -> None:
-    """Count what a partition remembers after a turn, as :func:`beam_joins.coders.snapshot.write_snapshot` has
-    described it.
+    """Count the rows and bytes of a partition's state after a turn, as described by
+    :func:`beam_joins.coders.snapshot.write_snapshot`.
     """
     if described is not None:
         count(STATE_ROWS, sum(map(len, tables_of(state))))

@@ -95,7 +95,7 @@ class PartitionTurn:
 
 
 def _with_every(held: Iterable[Held], parts: Iterator[StatePart]) -> Iterator[StatePart]:
-    """The parts, and one without rows up to the end of each one that is held, where there are none."""
+    """The parts, and a part without rows up to the end of each held part of the state that gets none."""
     ends = deque(each.end for each in held)
     for part in parts:
         while ends[0] < part.end:

@@ -1,7 +1,8 @@
 """A partition that is too large for a turn, in parts: its rows by further bits of the hash by which they were
 routed, as if there were more partitions.
 
-So many bits are the **place** of a row: what meets has one place, and a part has the rows of a range of places.
+These bits are the **place** of a row: rows that meet have one place, and a part has the rows of a range of
+places.
 """
 
 import os
@@ -59,8 +60,8 @@ NOTHING_HELD: Final = (Held(SPACE),)
 class Parts:
     """Gives the rows of a partition, all at once or one part after another.
 
-    ``memory`` is how many bytes a turn may take; ``folder`` where the blocks lie that are references;
-    ``to_all`` the inputs of which every partition has all rows.
+    ``memory`` is the bytes that a turn may take; ``folder`` the folder of the blocks that travel as
+    references; ``to_all`` the inputs whose rows are all in every partition.
     """
 
     def __init__(self, memory: int, folder: BlockFolder | None, to_all: tuple[str, ...] = ()) -> None:
@@ -74,8 +75,8 @@ class Parts:
         return block if self._folder is None else self._folder.read(block)
 
     def of(self, blocks: Iterable[bytes], held: Sequence[Held] = NOTHING_HELD) -> Iterator[StatePart]:
-        """The rows of a partition, from the first place to the last: those of what is held apart are in parts
-        of their own.
+        """The rows of a partition, from the first place to the last; each part of the state has parts of rows
+        of its own.
         """
         if self._folder is None:
             yield from self._split(blocks, None, 0, held)
@@ -189,7 +190,7 @@ def _all(batches: dict[str, list[pa.RecordBatch]], rest: Iterable[tuple[str, pa.
 
 
 def _routed_by(rows: pa.RecordBatch | pa.Table) -> Hashes:
-    """The hashes by which rows meet others: of what they look up, of their group or of their key."""
+    """The hashes by which rows meet others: those of their references, their groups or their keys."""
     by = next(name for name in ROUTED_BY if name in rows.schema.names)
     column = combine_chunks(rows.column(by))
     if by != "reference" or not column.null_count:

@@ -1,4 +1,4 @@
-"""The pipeline options of the engine, and what follows from them."""
+"""The pipeline options of the engine, and the settings that follow from them."""
 
 import logging
 from functools import cache
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReplayOptions(PipelineOptions):
-    """Pipeline options of the engine, each of which begins with ``--beam_joins``."""
+    """The pipeline options of the engine, whose names all begin with ``--beam_joins``."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -93,7 +93,7 @@ def has_one_turn(pcoll: PCollection[Any]) -> bool:
 
 
 def folder_for(pcoll: PCollection[Any] | PBegin) -> StateFolder | None:
-    """The folder of what the runs of the pipeline remember, if they do."""
+    """The folder for the state of the pipeline's runs; ``None`` without one."""
     return folder_of(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state)
 
 

@@ -76,7 +76,7 @@ class RoutedRecords:
         """The results of a function on the cells of each record that is left and that ``where`` selects,
         ``None`` for others.
 
-        A record for which it raises what is handled goes to ``bad``, and ``stays`` or is no longer left.
+        A record for which it raises a handled exception goes to ``bad``, and is left only with ``stays``.
         """
         wanted = self.left if where is None else self.left & where
         if wanted.all() and not self.functions.handles_any:
@@ -116,7 +116,7 @@ class RoutedRecords:
         return position, within
 
     def drop(self, reason: str, values: Values) -> None:
-        """Drop those that have a null in ``values``."""
+        """Drop the records that have a null in ``values``."""
         lost = self.left & ~present(values)
         if lost.any():
             index = np.flatnonzero(lost)
@@ -166,9 +166,7 @@ def element_times(micros: Ints) -> Ints:
 
 
 def pairs(elements: Iterable[Any], wrong: str) -> tuple[list[Any], list[Any]]:
-    """The keys and the values of pairs; raises ``ValueError``, which says what is ``wrong``, for anything
-    else.
-    """
+    """The keys and the values of pairs; raises ``ValueError`` with the message ``wrong`` for anything else."""
     keys, values = [], []
     for element in elements:
         if not isinstance(element, tuple) or len(element) != 2:
@@ -182,7 +180,7 @@ class RecordRoute(beam.PTransform[Any, Any]):
     """RoutedRecords into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of
     elements, or with a ``schema`` of batches.
 
-    ``options`` are names of options and what is given as each: every batch must have the columns that they
+    ``options`` are pairs of an option's name and its value: every batch must have the columns that the values
     name.
     """
 

@@ -24,7 +24,7 @@ _ATTACHED: Final = "_beam_joins_blocks"
 
 
 def block_folder(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
-    """The folder for the blocks of a pipeline, in the one that is asked for or, where all workers are on this
+    """The folder for the blocks of a pipeline, in the folder ``asked`` or, where all workers are on this
     machine, in that for temporary files; ``None`` where blocks travel as they are.
 
     It is made when the pipeline runs and removed when that has ended. Raises ``ValueError`` for a folder that
@@ -51,7 +51,7 @@ def _attached(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
 
 
 class _Made:
-    """The folder while the run lasts, locked, so that no other process takes it for one that was left behind."""
+    """The folder while the run lasts, locked, so that no other process takes it for a folder left behind."""
 
     def __init__(self, path: str) -> None:
         self._path = path

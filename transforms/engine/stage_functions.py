@@ -48,7 +48,7 @@ class StageFunctions(Functions):
         return handling
 
     def replay(self, operator: Operator) -> Operator:
-        """The operator, giving what has gone to ``bad`` too."""
+        """The operator, giving also the elements that have gone to ``bad``."""
         if not self.handles_any:
             return operator
 
@@ -60,5 +60,5 @@ class StageFunctions(Functions):
         return handling
 
     def give(self, writer: BlockWriter) -> None:
-        """Put what has gone to ``bad`` since the last time into the writer."""
+        """Put the elements that have gone to ``bad`` since the last time into the writer."""
         writer.bad(self._take_elements())

@@ -131,7 +131,7 @@ def _stream_rows(
     null_reason: str,
     keeps_all: bool,
 ) -> Callable[[RoutedRecords], None]:
-    """The rows of records; one that looks nothing up is dropped for the reason, unless all are kept."""
+    """The rows of records; a record that looks nothing up is dropped for the reason, unless all are kept."""
     sequence = incoming.sequence(functions)
 
     def rows(records: RoutedRecords) -> None:

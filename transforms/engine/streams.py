@@ -67,7 +67,7 @@ class StreamOptions(NamedTuple):
     def of(
         cls, transform: str, key: Any, timestamp_by: Any, sequence_by: Fields | OfRow | None, schemas: Sequence[Any] = ()
     ) -> "StreamOptions":
-        """The options; raises ``ValueError`` for one that is not of its form, and for a schema that is none."""
+        """The options; raises ``ValueError`` for a malformed option, and for a schema that is none."""
         if key is not None and not callable(key):
             columns("key", key)
         if timestamp_by is not None and not callable(timestamp_by):
@@ -157,7 +157,7 @@ class Stream:
         return self.read(label, rows, functions, (to, *tags, *handling.tags))
 
     def read(self, label: str, rows: Callable[[RoutedRecords], None], functions: StageFunctions, to: tuple[str, ...]) -> Any:
-        """The outputs ``to`` of what makes rows of the stream's records."""
+        """The outputs ``to`` of ``rows``, which makes rows of the stream's records."""
         specs = [(name, getattr(self._options, name)) for name in ("key", "timestamp_by", "sequence_by")]
         return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, options=specs, to=to)
 

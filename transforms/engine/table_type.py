@@ -1,4 +1,5 @@
-"""The type of a table when a pipeline is built: the types of its keys and values, and what its positions are.
+"""The type of a table when a pipeline is built: the types of its keys and values, and the order of its
+positions.
 
 The type is part of the collection's element type, so steps that keep the element type keep it:
 ``beam.Reshuffle``, ``beam.Flatten``, or a step with ``with_output_types(table.element_type)``. How the

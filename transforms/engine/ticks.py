@@ -1,8 +1,8 @@
 """The grid of event time on which the partitions of unbounded input have their turns, and the stages that
 wait for each other on it.
 
-A row's turn comes with the end of the tick that its timestamp lies in. What a turn gives goes on with that
-end as Beam's timestamp, and has its turn at the next stage for the same tick: there the timers stand a
+A row's turn comes with the end of the tick that its timestamp lies in. The results of a turn go on with that
+end as Beam's timestamp, and have their turn at the next stage for the same tick: there the timers stand a
 millisecond later for each stage above, so that all stages above have had theirs: a runner may fire a timer as
 soon as the watermark has reached it, which the timers of the stages above hold back no longer than to their
 own time.
@@ -80,7 +80,7 @@ class Ticks(NamedTuple):
         return None if micros >= END else self.number(micros) * self.micros - _EARLY
 
     def fires_at(self, due: int) -> int:
-        """The time of the timer of a tick, and of what its turn gives.
+        """The time of the timer of a tick, and of the results of its turn.
 
         >>> Ticks(1_000_000, lag=3000).fires_at(4_980_000)
         4983000
@@ -97,7 +97,7 @@ class Ticks(NamedTuple):
 
 
 def tick_micros(pipeline: Pipeline) -> int:
-    """The length of a tick of a pipeline; raises ``ValueError`` for one that makes no sense."""
+    """The length of a tick of a pipeline; raises ``ValueError`` for a length that makes no sense."""
     seconds: float = pipeline.options.view_as(TickOptions).beam_joins_tick
     if not math.isfinite(seconds) or seconds < _LEAST_SECONDS:
         raise ValueError(f"--beam_joins_tick={seconds:g}: give {_LEAST_SECONDS:g} seconds or more")

@@ -1,4 +1,6 @@
-"""A public transform: its options, as given, and what of them a run that goes on must not change."""
+"""A public transform: its options, as given, and the properties of it that must be equal in every run of a
+folder.
+"""
 
 import inspect
 import re

@@ -1,5 +1,5 @@
-"""The manifest of a folder: what every transform remembers after the last run that ended well, and when
-another run may go on with it.
+"""The manifest of a folder: the state of every transform after the last run that ended well, and the
+conditions for another run to go on with it.
 """
 
 import json
@@ -23,8 +23,8 @@ Fingerprint = dict[str, Any]
 class Remembered(NamedTuple):
     """The state of a transform after a run.
 
-    * ``frontier`` and ``latest``: the largest position and event time, of all that it is connected with.
-    * ``columns``: the schemas of its inputs; ``notes``: what was noted of them.
+    * ``frontier`` and ``latest``: the largest position and event time, of all transforms connected with it.
+    * ``columns``: the schemas of its inputs; ``notes``: the notes on them.
     * ``partitions``: the parts of their states.
     """
 
@@ -129,7 +129,7 @@ def read_journal(text: str, name: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def require_same(root: str, before: Manifest, now: Mapping[str, Fingerprint]) -> None:
-    """Raise :class:`StateRefused`, which says what has changed, unless the pipeline has the transforms of the
+    """Raise :class:`StateRefused`, which names the difference, unless the pipeline has the transforms of the
     runs before.
     """
     if not before.transforms:
@@ -209,8 +209,8 @@ def text_schema(text: str) -> pa.Schema:
 
 
 def common_columns(label: str, one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    """The schemas of inputs, as texts, of which there are two; raises :class:`StateRefused` for those that have nothing
-    in common.
+    """The common schemas of inputs, as texts, from two; raises :class:`StateRefused` for schemas that have
+    nothing in common.
     """
     return {**one, **{name: _common(label, name, one[name], schema) if name in one else schema for name, schema in other.items()}}
 
@@ -226,7 +226,7 @@ def _common(label: str, name: str, one: str, other: str) -> str:
 
 
 def largest(*numbers: int | None) -> int | None:
-    """The largest of numbers, of which ``None`` is none."""
+    """The largest of the numbers that are not ``None``; ``None`` without any."""
     return max((each for each in numbers if each is not None), default=None)
 
 

@@ -48,7 +48,7 @@ class Memory(NamedTuple):
     partitions: Mapping[str, Sequence[DescribedPart]]
 
     def require_begun(self) -> None:
-        """Raise :class:`StateRefused` where a worker does not see what the run has written."""
+        """Raise :class:`StateRefused` where a worker does not see the files that the run has written."""
         if not self.files.exists(name := f"{self.prefix.rpartition('/')[0]}/{BEGUN}"):
             raise StateRefused(
                 f"{self.files.path(name)} is not there: all workers must reach the folder of a state by the same path, and nobody may "
@@ -180,7 +180,7 @@ def _shown(schema: pa.Schema) -> str:
 
 
 def _largest_of(tables: Iterable[pa.Table], column: str) -> int | None:
-    """The largest number in a column of the rows that meet others: what has no key has no position."""
+    """The largest number in a column of the rows that meet others: rows without a key have no position."""
     maxima = []
     for rows in tables:
         if column in rows.column_names and len(rows):

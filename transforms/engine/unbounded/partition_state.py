@@ -1,9 +1,9 @@
 """The state of a partition between its turns, in the state of its DoFn: tables that are never written again,
 and a description of those in use.
 
-A turn adds the sorted runs that it has made and leaves the others where they are. When more than half of what
-lies there counts no longer, all that counts is written anew. A worker keeps what it has last read or written
-of a partition, and uses it as long as the description in the state is still that one.
+A turn adds the sorted runs that it has made and leaves the others where they are. When less than half of the
+stored bytes are in use, the tables in use are written again. A worker keeps the state of a partition that it
+last read or wrote, and uses it as long as the description in the state is the same.
 """
 
 import json

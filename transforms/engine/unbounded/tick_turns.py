@@ -36,8 +36,8 @@ from beam_joins.transforms.engine.unbounded.wheel import WaitingBlock, Wheel, wh
 _log = logging.getLogger(__name__)
 
 Replayed = Callable[[dict[str, pa.Table], Turn, int | None], Generator[Any, None, Any]]
-"""Gives the elements that follow from the rows of a turn, of which those for another replay have theirs in
-the given tick, and returns the state.
+"""Gives the elements that follow from the rows of a turn, and returns the state; elements for another replay
+have their turn there in the given tick.
 """
 
 
@@ -167,7 +167,7 @@ class _TurnDoFn(TurnDoFn):
 
 
 def _stamped(outputs: Generator[Any, None, Any], micros: int) -> Generator[Any, None, Any]:
-    """The outputs with this time, or a later one that they have."""
+    """The outputs with this time, or with their own time if it is later."""
     while True:
         try:
             output = next(outputs)
@@ -230,7 +230,7 @@ def _without_turn(rows: pa.Table) -> pa.Table:
 
 
 def _largest(rows: Any) -> int | None:
-    """The largest position of rows that meet others: what has no key has no position."""
+    """The largest position of rows that meet others: rows without a key have no position."""
     meets_by = next(name for name in ("reference", "group", "key") if name in rows.schema.names)
     largest: int | None = pc.max(rows["position"].filter(rows[meets_by].is_valid())).as_py()
     return largest
