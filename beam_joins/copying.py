@@ -19,7 +19,7 @@ LAZY = frozenset({GeneratorType, CoroutineType, AsyncGeneratorType, map, filter,
 
 
 def require_value(value: Any) -> None:
-    """Raise ``ValueError`` for the result of a function that is no value, but gives some later.
+    """Raise ``ValueError`` for a function's result that gives values later and is no value itself.
 
     >>> require_value(n for n in range(3))
     Traceback (most recent call last):

@@ -43,7 +43,7 @@ class _Events(NamedTuple):
     code: Ints
     position: Ints
     now: list[Ints]
-    """Of each table the last version at or before the position, -1 for none."""
+    """The last version of each table at or before the position, -1 for none."""
 
 
 class _Contents(NamedTuple):
@@ -58,9 +58,9 @@ class _Contents(NamedTuple):
 def key_join(tables: Sequence[pa.Table], join: Join, hows: Sequence[How], *, behind: int | None = None) -> KeyJoined:
     """Joins tables with the columns ``key``, ``value``, null for a delete, ``timestamp`` and ``position``.
 
-    ``hows`` says how each table but the first is joined, and ``join`` gets the values of all tables but those of
-    semi and anti joins. The timestamp of a result is the largest of the rows that meet and the rows that change.
-    Changes at or before the position ``behind`` are left out.
+    ``hows`` says how each table but the first is joined, and ``join`` gets the values of all tables but those
+    of semi and anti joins. The timestamp of a result is the largest of the rows that meet and the rows that
+    change. Changes at or before the position ``behind`` are left out.
 
     Raises ``ValueError`` for two changes of one row at one position.
     """

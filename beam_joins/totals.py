@@ -56,7 +56,7 @@ def step(state: Arrangement, rows: pa.Table) -> tuple[ChangeBatch, Arrangement]:
     groups = Groups(state, rows, kind, enters.astype(np.int64), ties=by_row_key(rows) if is_opaque(kind) else None)
     enters = enters[groups.by]
     present = (ffill_index(enters, groups.first) >= 0) | (groups.remembered >= 0)
-    # what leaves before anything has entered is not counted
+    # values that leave before any has entered are not counted
     sign = np.where(present, np.where(enters, 1, -1), 0)
     at = np.flatnonzero(groups.last & present)
     exact = None

@@ -24,7 +24,7 @@ _PUNCH_HOLE, _KEEP_SIZE = 2, 1  # of Linux's falloc.h
 
 
 class Reference(NamedTuple):
-    """Where a block lies, and how many bytes its rows have in memory."""
+    """The place of a block, and the bytes of its rows in memory."""
 
     file: str
     offset: int

@@ -21,7 +21,7 @@ from beam_joins.transforms.engine import metrics
 from beam_joins.transforms.engine.block_files import BlockFile
 from beam_joins.transforms.engine.notes import write_note
 
-PENDING_BYTES = 64 << 20  # what waits in a writer, of all replays and partitions
+PENDING_BYTES = 64 << 20  # the rows that wait in a writer, of all replays and partitions
 BLOCK_BYTES = 4 << 20  # a block as large as that does not wait for the others
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
 END = int(GlobalWindow().max_timestamp().micros) // 1_000_000 * 1_000_000 - 60_000_000

@@ -30,7 +30,7 @@ class States(Protocol):
 
 
 class NoStates:
-    """Nothing is remembered."""
+    """The states of a partition that has none."""
 
     held: Sequence[Held] = NOTHING_HELD
 

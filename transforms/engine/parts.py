@@ -116,7 +116,7 @@ class Parts:
             yield from parts._each_part(_all(batches, _read(map(self.read, blocks))), begin, ends, held)
 
     def _ends(self, begin: int, held: Sequence[Held], size: int | None) -> list[int]:
-        """Where parts end, so that none takes more than a turn may."""
+        """The ends of parts, so that none takes more memory than a turn may."""
         ends = list[int]()
         places = held[-1].end - begin
         for end, bytes_held, pieces in held:
@@ -196,6 +196,6 @@ def _routed_by(rows: pa.RecordBatch | pa.Table) -> Hashes:
     if by != "reference" or not column.null_count:
         return hashes(column)
     key = combine_chunks(rows.column("key"))
-    # the key of a stream's record is not compared: what looks nothing up may be anywhere
+    # the key of a stream's record is not compared: a record that looks nothing up may be anywhere
     otherwise: Any = np.zeros(len(rows), np.uint64) if key.type == VALUES else hashes(key)
     return np.where(valid(column), hashes(column), otherwise)

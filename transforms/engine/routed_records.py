@@ -151,7 +151,7 @@ class RoutedRecords:
 
 
 def present(values: Values) -> Bools:
-    """For which records something is given."""
+    """The records with a value."""
     return valid(values) if isinstance(values, pa.Array) else np.array([each is not None for each in values], np.bool_)
 
 

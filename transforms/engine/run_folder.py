@@ -37,7 +37,7 @@ def block_folder(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
 
 
 def _attached(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
-    if asked == INLINE or pipeline.options.view_as(StandardOptions).streaming:  # what is restored has no folder
+    if asked == INLINE or pipeline.options.view_as(StandardOptions).streaming:  # a restored run has no folder
         return None
     if asked is not None and (not asked or FileSystems.get_scheme(asked) is not None):
         raise ValueError(f"--beam_joins_blocks={asked}: give a folder that all workers reach by this path, or {INLINE}")
@@ -90,7 +90,7 @@ def _made(path: str) -> FileLock:
                 lock.take(wait=True)
             if os.path.exists(path):
                 return lock
-            lock.close()  # another process has taken it for one that was left behind
+            lock.close()  # another process has taken it for a folder left behind
 
 
 def _remove_left(parent: str) -> None:

@@ -141,7 +141,7 @@ class Stream:
             key, value, arguments = self.keyed(records, null_values=null_values)
             if not null_keys:
                 records.drop("null_key", key)
-            # what meets nothing needs no order
+            # records that meet nothing need no order
             position, within = records.placed(sequence, arguments, where=present(key))
             key, value = records.kept(key), records.kept(value)
             if coder is not None:

@@ -40,7 +40,7 @@ def newest(batch: ChangeBatch, columns: frozenset[str] | None = None) -> pa.Reco
 
 
 def last_of_each(rows: pa.Table | pa.RecordBatch) -> Any:
-    """Of rows as :func:`newest` gives them the last change of each key."""
+    """The last change of each key among rows as :func:`newest` gives them."""
     (code,) = factorize(combine_chunks(rows["key"]))
     by = ordered(code, integers(rows["position"]))
     return rows.take(pa.array(by[ends(code[by])]))

@@ -69,7 +69,7 @@ class HandlesExceptions(Transform[In, Out], Generic[In, Out, OutAndBad]):
 
         An element of ``bad`` is ``(record, (class name, message, traceback lines))``, as in Beam's dead
         letters. With :meth:`with_outputs` ``bad`` is the last field. ``exc_class`` is an exception class or a
-        tuple of them; other exceptions fail the run. ``docs/functions.md`` lists the effect for each function.
+        tuple of them; other exceptions fail the run. ``docs/functions.md`` lists the effects.
 
         Raises ``ValueError`` for anything else, and for a transform with a vectorized function, which gets
         many records at once.

@@ -51,8 +51,8 @@ class StateFolder:
     :meth:`commit`, together with files of its own.
 
     * ``run``: the number of this run; the first one is 1.
-    * ``inputs``: the progress of readers, by names of their choice, as JSON has it; additions are there in the
-      next run.
+    * ``inputs``: the progress of readers, by names of their choice, as JSON has it; additions are there in
+      the next run.
     * ``is_new``: whether no run was committed before.
     * ``scratch``: a folder for the files that readers write for this run alone.
     * ``when_committed``: functions to call once this run counts; a call may be missed where the process is
@@ -77,7 +77,7 @@ class StateFolder:
     def __init__(self, path: str) -> None:
         self.files = StateFiles(path)
         self._fingerprints: dict[str, Fingerprint] = {}
-        self._journal: str | None = None  # what this run has written down, which counts from then on
+        self._journal: str | None = None  # the journal that this run has written, which counts from then on
         self._open()
 
     def _open(self) -> None:
@@ -93,7 +93,7 @@ class StateFolder:
         self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), self._text is None
         self.partitions = self._before.partitions
         self.when_committed: list[Callable[[], None]] = []
-        # what workers of an earlier run still write has another name
+        # files that workers of an earlier run still write have other names
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
         self.scratch = self.files.path(f"{self._attempt}/read")
 

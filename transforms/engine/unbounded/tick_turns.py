@@ -153,7 +153,7 @@ class _TurnDoFn(TurnDoFn):
     def _turned(self, held: PartitionHeld, due: int, inputs: dict[str, pa.Table]) -> Generator[Any, None, PartitionHeld]:
         turns, last = self._turns, held.tick
         now = due if last is None else max(last, due)
-        # what begins at the end of a tick is of the next one
+        # a time at the end of a tick is of the next tick
         until = ALWAYS if now == ALWAYS else now - 1 if turns.by_time else None
         closed = last - 1 if turns.by_time and last is not None else None
         placed = behind(held.frontier, [inputs[name] for name in turns.tables if name in inputs])
