@@ -33,7 +33,7 @@ def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None
     ``batch.values``.
 
     The columns are ``group``, ``timestamp``, ``position`` and ``enters``; with ``values`` also ``key`` and
-    ``value``, what is aggregated. A row whose group is null is in no group.
+    ``value``, the value to aggregate. A row whose group is null is in no group.
     """
     present = valid(groups) & valid(batch.values)
     old = integers(batch.before.fill_null(-1))
@@ -58,8 +58,8 @@ def step(state: AggregateState, rows: pa.Table, fold: Fold) -> tuple[ChangeBatch
     At one position all that leave are subtracted first, then all that enter are added, each in the order of
     their rows' keys. A group has no row before its first addition, and keeps it when its last value has left;
     it loses it only if ``add`` or ``subtract`` gives ``None``, and the next addition then begins with
-    ``initial()`` again. Nothing is subtracted from a group without a row. A result has the largest timestamp
-    of the row and of what changed it.
+    ``initial()`` again. Nothing is subtracted from a group without a row. The timestamp of a
+    result is the largest of its row and of the members that changed it.
     """
     enters = combine_chunks(rows["enters"]).to_numpy(zero_copy_only=False)
     groups = Groups(state.groups, rows, VALUES, enters.astype(np.int64), ties=by_row_key(rows))

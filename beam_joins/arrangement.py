@@ -130,7 +130,7 @@ def _with_marks(rows: pa.Table) -> pa.Table:
 
 
 def with_alive(alive: pa.Table | None, rows: pa.Table, order: pa.Array, columns: list[str]) -> pa.Table:
-    """The rows of an arrangement that there are, then new ones with their ``order``, in these columns."""
+    """The existing rows of an arrangement, then new ones with their ``order``, in these columns."""
     new = pa.table([order, *(rows[name] for name in columns)], names=[ORDER, *columns])
     # a table without rows does not know which columns of values are sent
     return new if alive is None else pa.concat_tables([alive, new]) if len(new) else alive

@@ -28,7 +28,7 @@ _RANK_BYTES: Final = 4
 
 
 class Life(NamedTuple):
-    """What a change record tells of its row, from the log's old and new row images.
+    """The facts in a change record about its row, from the log's old and new row images.
 
     ``arrives``: the row was inserted at this key, or moved to it. ``before`` and ``after``: hashes of the row
     before and after the change; empty where the log does not have the whole row. ``transaction``: the name of the
@@ -218,7 +218,7 @@ class _Rows:
         return True
 
     def are_several(self, truncates: Sequence[Place]) -> bool:
-        """Whether there are several rows at the end, behind the last change and all truncates."""
+        """Whether several rows exist at the end, behind the last change and all truncates."""
         return len(self.rows) > 1 and self._truncates_passed(truncates) == len(truncates)
 
     def _truncates_passed(self, truncates: Sequence[Place]) -> int:
@@ -237,7 +237,7 @@ class _Rows:
             self.rows[at] = row
 
     def delete(self, life: Life) -> int:
-        """A row leaves; gives the index of the one that stays, or -1."""
+        """A row leaves; gives the index of the row that stays, or -1."""
         if self.rows and (at := self._named(life.before, otherwise=0)) is not None:
             del self.rows[at]
         return self.rows[-1].record if self.rows else -1

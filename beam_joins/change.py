@@ -1,6 +1,6 @@
 """``Change``, one change of one row, and ``Dropped``, a record that was not applied.
 
-A **table** is a collection of changes. Its content at position p is what is left after all changes up to and
+A **table** is a collection of changes. Its content at position p is the rows after all changes up to and
 including p; see :func:`beam_joins.content.content`.
 """
 
@@ -33,8 +33,8 @@ class Change(NamedTuple, Generic[K, V]):
 
     @classmethod
     def __class_getitem__(cls, subscript: Any) -> type["Change[Any, Any]"]:  # type: ignore[override]
-        """``Change[K, V]``, which a Beam collection keeps as its element type: a class of which every change
-        is an instance.
+        """The class ``Change[K, V]``, which a Beam collection keeps as its element type: every change is an
+        instance of it.
         """
         return subscripted(cls, subscript)
 

@@ -53,7 +53,7 @@ def _settled(
 
 
 def _whole(remembered: list[pa.Table], new: pa.Table, complete: Complete | None) -> tuple[pa.Table, list[pa.Table]]:
-    """Completes new rows that leave columns out; also gives those that cannot be completed, with their
+    """Completes new rows that leave columns out; also gives the rows that cannot be completed, with their
     reason.
     """
     if UNCHANGED not in new.column_names:
@@ -123,7 +123,7 @@ def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit, first: int = 0) 
 
 
 def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
-    """The rows that the next row of their key supersedes, except those that ``within`` orders."""
+    """The rows that the next row of their key supersedes, except rows that ``within`` orders."""
     if "within" in rows.column_names:
         within = combine_chunks(rows["within"]).fill_null(b"")
         alike = same(within.take(pa.array(lost)), within.take(pa.array(following)))
@@ -148,7 +148,7 @@ class ChangelogState(NamedTuple):
 
     @property
     def arrangements(self) -> tuple[Arrangement, Arrangement, Arrangement]:
-        """What is remembered by key."""
+        """The parts of the state that are kept by key: rows, deletes, and keys with several rows."""
         return self.rows, self.deletes, self.several
 
     def truncated(self, truncates: pa.Table | None) -> "ChangelogState":
@@ -244,7 +244,7 @@ def _remembered(state: ChangelogState, last: pa.Table, horizon: int | None) -> C
 
 
 def _several(known: Arrangement, touched: pa.Table | None, now: pa.Table | None) -> Arrangement:
-    """The rows of keys that have several, of which the touched ones are replaced by those that have some now."""
+    """The rows of keys with several; the touched rows are replaced by the rows of keys that have several now."""
     some = touched if now is None else now
     if some is None:
         return known

@@ -15,11 +15,11 @@ _IMMUTABLE = frozenset(
 )
 _immutable = _IMMUTABLE.issuperset
 LAZY = frozenset({GeneratorType, CoroutineType, AsyncGeneratorType, map, filter, zip})
-"""The types of what gives values later and has none by itself."""
+"""The types of results that give their values later and are no values themselves."""
 
 
 def require_value(value: Any) -> None:
-    """Raise ``ValueError`` for what a function gives that is no value, but gives some later.
+    """Raise ``ValueError`` for a function's result that gives values later and is no value itself.
 
     >>> require_value(n for n in range(3))
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""How many cores there are for a process."""
+"""The number of CPU cores that a process may use."""
 
 import os
 from contextlib import suppress
@@ -9,7 +9,7 @@ _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
 
 def usable_cores() -> int:
-    """How many cores this process may use: of the machine's, by its affinity and the quota of its control group."""
+    """The number of cores for this process: the machine's, within its affinity and its control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
         quota, period = _QUOTA.read_text().split()

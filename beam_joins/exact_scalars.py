@@ -183,6 +183,6 @@ _KINDS: Final[tuple[_Kind, ...]] = (
     (pa.types.is_time, _NONE | {dt.time}, _times, _time),
     (pa.types.is_duration, _NONE | {dt.timedelta}, _spans, _span),
 )
-"""Types of columns: the Python types whose values become a column at once; how; and what makes one value of
-any other type, ``None`` where it is not held.
+"""Types of columns: the Python types whose values become a column at once; the function for that; and the
+function that makes one value of any other type, ``None`` where the column does not hold it.
 """

@@ -151,7 +151,7 @@ class _Segments:
         self._begin = begins[np.cumsum(first)[at] - 1] if len(at) else at
 
     def sums(self, numbers: Ints) -> Ints:
-        """What has been added up in the group of each of the rows."""
+        """The running sum within its group at each of the rows."""
         sums = np.cumsum(numbers)
         totals: Ints = sums[self._at] - sums[self._begin] + numbers[self._begin]
         return totals

@@ -100,7 +100,7 @@ def _structs(values: Sequence[Any], kind: pa.StructType, place: ValuePlace) -> p
 
 
 def _cells(rows: Sequence[Any], kind: pa.StructType, place: ValuePlace) -> list[list[Any]]:
-    """What rows have in each of the fields of a struct."""
+    """The cells of the rows, one list for each field of the struct."""
     names = [field.name for field in kind]
     if {dict}.issuperset(map(type, rows)) and {len(names)}.issuperset(map(len, rows)):
         with suppress(KeyError):

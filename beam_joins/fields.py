@@ -102,11 +102,11 @@ def names_in(spec: Any) -> Iterable[str]:
 
 
 Deleting = Field | Mapping[str, Sequence[Any]]
-"""What deletes a row: a field that is true, a function, or a field and its values that mean delete."""
+"""A rule for deletes: a field that is true, a function, or a field and its values that mean delete."""
 
 
 Marking = Callable[[Any], Any] | Mapping[str, Sequence[Any]]
-"""What empties the table: a function, or a field and its values that mean so."""
+"""A rule for truncates or for inserts: a function, or a field and its values that mean one."""
 
 
 def mark_getter(option: str, spec: Marking, means: str) -> Callable[[Any], Any]:

@@ -76,7 +76,7 @@ class Folding:
         return groups.changes(at, opaque_values(self._new), times)
 
     def add(self, n: int) -> bool:
-        """Add a row; false if ``add`` raised what is handled."""
+        """Add a row; false if ``add`` raised an exception that is handled."""
         aggregate = self._fold.initial() if self._row is None else self._row
         try:
             self._row = copied(self._fold.add(copied(aggregate), self._members[n]))

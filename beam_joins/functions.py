@@ -93,12 +93,12 @@ def require_columns(
 
 
 def values_of(columns: Any, length: int) -> pa.Array:
-    """Converts what a vectorized function returned to one array; raises ``ValueError`` for anything else, or
+    """Converts the result of a vectorized function to one array; raises ``ValueError`` for anything else, or
     for another number of rows.
     """
     if isinstance(columns, Mapping):
         columns = {name: pa.array(column) if isinstance(column, np.ndarray | list) else column for name, column in columns.items()}
-        with suppress(TypeError):  # what is no column is refused below
+        with suppress(TypeError):  # anything but columns is refused below
             columns = pa.table(columns)
     if isinstance(columns, pa.Table | pa.RecordBatch):
         # an older PyArrow makes no struct array of a table without rows

@@ -15,7 +15,7 @@ from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks, ends, integers, ordered, starts, valid
 
 EXACT = "exact"
-"""The column of an arrangement with what is remembered beside an aggregate."""
+"""The column of an arrangement with the state beside an aggregate."""
 
 
 def group_order(groups: pa.Array) -> pa.Array:
@@ -33,7 +33,7 @@ class Groups:
     All arrays have one entry for each ordered row; ``by`` are the rows' indices. ``first`` marks the first
     row of each group, ``opens`` and ``last`` the first and the last row of each group and position.
     ``remembered`` is the group's index in ``aggregates``, whose timestamps are ``time``; -1 for a group
-    without one. ``exact`` is what is remembered beside each aggregate.
+    without one. ``exact`` is the state beside each aggregate.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Groups:
         """The changes to ``new`` aggregates (null: no row) at some of the ordered rows, at most one for a
         group and position; and the aggregates after them.
 
-        ``exact`` is what each group remembers of its aggregate beyond the value of its last change.
+        ``exact`` is the state of each group's aggregate beyond the value of its last change.
         """
         code, remembered = self.code[at], self.remembered[at]
         first = starts(code)

@@ -22,8 +22,8 @@ from beam_joins.stream_time import ALWAYS, EARLIEST, shifted, stream_times, time
 
 
 class Spans(NamedTuple):
-    """How far before and after a left record the right one may lie, and how late a record may come;
-    microseconds.
+    """The limits of the join in microseconds: the right record's greatest distance before and after the left
+    one, and the greatest lateness of a record.
     """
 
     before: int

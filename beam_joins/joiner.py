@@ -23,12 +23,12 @@ Join = Callable[[Pairs], pa.Array]
 """Gives one value for every pair: null where there is no row."""
 
 Joiner = Callable[..., Any] | Mapping[str, Any]
-"""What a user gives: a function of the left and the right value, one of the key too, a vectorized one, or
-columns by name.
+"""The joiner as a user gives it: a function of the left and the right value, a function of the key too, a
+vectorized function, or columns by name.
 """
 
 SIDES = ("left", "right")
-"""What the two tables of a join are called."""
+"""The names of the two tables of a join."""
 
 
 class TypedJoin:
@@ -69,7 +69,7 @@ def swapped(join: TypedJoin) -> TypedJoin:
 
 def of_records(transform: str, joiner: Any) -> Callable[..., Any]:
     """The joiner of a transform that joins records only; raises ``ValueError`` for a joiner of columns, and
-    for what is not a function.
+    for anything but a function.
     """
     if isinstance(joiner, Mapping | vectorized):
         raise ValueError(f"{transform} joins records, and its joiner is of columns: give a function of two values")
@@ -80,8 +80,8 @@ def of_records(transform: str, joiner: Any) -> Callable[..., Any]:
 
 
 def columns_read(joiner: Any, joined: Sequence[str] = SIDES, names: Sequence[str] = SIDES) -> list[frozenset[str] | None]:
-    """The columns of each table that a joiner reads, which is called with the values of those that are
-    ``joined``; ``None`` if unknown.
+    """The columns of each table that a joiner reads; it is called with the values of the tables in
+    ``joined``. ``None`` if unknown.
 
     >>> columns_read({"name": "right.name"}), columns_read(len, ["left"])
     ([frozenset(), frozenset({'name'})], [None, frozenset()])
@@ -117,12 +117,12 @@ def joiner_in_columns(
     types: Sequence[pa.DataType | None] | None = None,
     names: Sequence[str] = SIDES,
 ) -> TypedJoin:
-    """Turns a user's joiner into a join of columns; raises ``ValueError`` for what is no joiner, or does not
-    fit the ``types`` of the values where they are known.
+    """Turns a user's joiner into a join of columns; raises ``ValueError`` if it is no joiner, or does not fit
+    the ``types`` of the values where they are known.
 
-    What a joiner of records gives has the columns of ``schema``, or is of that type; without one it is
-    opaque. It is called with the values of the tables of these ``names``; those of one alone are the result
-    themselves without a joiner.
+    The results of a joiner of records have the columns of ``schema``, or are of that type; without one they
+    are opaque. It is called with the values of the tables of these ``names``; without a joiner the values of
+    a single table are the result.
 
     >>> joiner_in_columns({"n": "left.n"}, types=(pa.struct([("n", pa.int8())]), pa.int64())).type
     StructType(struct<n: int8>)
@@ -166,7 +166,7 @@ def _by_record(joiner: Callable[..., Any], functions: Functions, schema: Schema 
 
 def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], *, of_any_rows: bool = False) -> TypedJoin:
     """The join of a function of columns; ``of_any_rows`` says that it may be called for tombstones too, which
-    saves a copy of what it gives.
+    saves a copy of its results.
     """
 
     def join(pairs: Pairs) -> pa.Array:

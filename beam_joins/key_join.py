@@ -43,11 +43,13 @@ class _Events(NamedTuple):
     code: Ints
     position: Ints
     now: list[Ints]
-    """Of each table the last version at or before the position, -1 for none."""
+    """The last version of each table at or before the position, -1 for none."""
 
 
 class _Contents(NamedTuple):
-    """What there is at events: whether the result changes, and of each table the row that is joined, -1 for none."""
+    """The contents at events: whether the result changes, and for each table the row that is joined, -1 for
+    none.
+    """
 
     changes: Bools
     joined: list[Ints]
@@ -56,9 +58,9 @@ class _Contents(NamedTuple):
 def key_join(tables: Sequence[pa.Table], join: Join, hows: Sequence[How], *, behind: int | None = None) -> KeyJoined:
     """Joins tables with the columns ``key``, ``value``, null for a delete, ``timestamp`` and ``position``.
 
-    ``hows`` says how each table but the first is joined, and ``join`` gets the values of all tables but those of
-    semi and anti joins. A result has the largest timestamp of the rows that meet and of those that change.
-    Changes at or before the position ``behind`` are left out.
+    ``hows`` says how each table but the first is joined, and ``join`` gets the values of all tables but those
+    of semi and anti joins. The timestamp of a result is the largest of the rows that meet and the rows that
+    change. Changes at or before the position ``behind`` are left out.
 
     Raises ``ValueError`` for two changes of one row at one position.
     """
@@ -192,8 +194,8 @@ class KeyState(tuple[Any, ...]):
 
 
 def key_step(state: KeyState, tables: Sequence[pa.Table], join: Join, hows: Sequence[How]) -> tuple[KeyJoined, KeyState]:
-    """The changes that follow from new rows, all of which lie behind the frontier, and what is to be remembered;
-    the first state has no tables.
+    """The changes caused by new rows, all of which lie behind the frontier, and the next state; the first
+    state has no tables.
 
     A history that is cut at any positions gives the same changes, step by step, as in one step.
     """

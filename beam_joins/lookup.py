@@ -13,7 +13,7 @@ from beam_joins.versions import as_of
 
 
 class LookedUp(NamedTuple):
-    """The index of the row that each record of a stream refers to among ``rows``; -1 if there is none."""
+    """The index among ``rows`` of the row that each record of a stream refers to, -1 for none."""
 
     row: Ints
     rows: pa.Table

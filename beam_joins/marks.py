@@ -26,8 +26,8 @@ def deleted_of(spec: Any, values: Values) -> pa.Array:
 
 
 def marked_of(option: str, spec: Marking, values: Values) -> Bools:
-    """Which records ``apply_as_truncates`` or ``apply_as_inserts`` is true for; ``values`` is what the option
-    gives for each, or the column that it names.
+    """The records for which ``apply_as_truncates`` or ``apply_as_inserts`` is true; ``values`` has the result
+    of the option for each, or is the column that it names.
     """
     if not isinstance(values, pa.Array):
         return np.fromiter(_truths(option, values), np.bool_, len(values))
@@ -57,7 +57,7 @@ def lives_of(option: str, spec: Marking, values: Values) -> pa.Array:
 
 
 def _truths(option: str, values: Sequence[Any]) -> Iterable[bool]:
-    """Whether each value is true. Raises ``ValueError`` for text, of which "false" would be true."""
+    """The truth of each value. Raises ``ValueError`` for text, as "false" would be true."""
     if texts := [each for each in values if isinstance(each, str | bytes)]:
         raise ValueError(f"{option} gave {texts[0]!r} of type {type(texts[0]).__name__}: give True or False, not a word for it")
     return map(bool, values)
@@ -65,7 +65,7 @@ def _truths(option: str, values: Sequence[Any]) -> Iterable[bool]:
 
 def unchanged_of(option: str, names: Values) -> pa.Array | None:
     """The names that an option gives for many records, ``None`` if no record leaves any out; raises
-    ``ValueError`` for what is no list of names.
+    ``ValueError`` for anything but lists of names.
 
     >>> unchanged_of("unchanged_by", [None, ["bio"], ()]).to_pylist()
     [None, ['bio'], None]
@@ -91,7 +91,7 @@ def _iterated(option: str, names: Any) -> Sequence[Any]:
 
 
 def _by_word(operations: pa.Array, means: Callable[[Any], Any]) -> pa.Array:
-    """What each operation means, asked once for each distinct one."""
+    """The meaning of each operation; the function is called once for each distinct operation."""
     words = operations.dictionary_decode() if pa.types.is_dictionary(operations.type) else operations
     encoded = words.dictionary_encode("encode")
     return pa.array(map(means, encoded.dictionary.to_pylist()), pa.bool_()).take(encoded.indices)

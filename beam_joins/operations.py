@@ -29,7 +29,7 @@ def word(value: object) -> str:
 
 
 def deletes_by(text: str, deletes: frozenset[str], upserts: frozenset[str]) -> bool | None:
-    """Whether a word deletes its row, None if it is in neither list. Of a column of which only null means an
+    """Whether a word deletes its row, None if it is in neither list. In a column where only null means an
     upsert, a time means a delete: it is when the row was deleted.
 
     >>> [deletes_by(each, DELETES, frozenset({"null"})) for each in ("null", "2026-03-01t09:00:00z", "x")]
@@ -62,7 +62,7 @@ class Deletes:
         self._upserts = frozenset({NULL}) if NOT_NULL in self._deletes else UPSERTS - self._deletes
 
     def __call__(self, value: Any) -> bool:
-        """Whether the value means a delete; raises ``ValueError`` for one that is no known word."""
+        """Whether the value means a delete; raises ``ValueError`` for an unknown word."""
         if (means := deletes_by(word(value), self._deletes, self._upserts)) is not None:
             return means
         raise ValueError(

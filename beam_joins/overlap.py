@@ -2,9 +2,9 @@
 
 A row's **version** lives from its position to the next position of its key. Left versions look up right rows;
 a result begins where the later of the two versions begins, and changes or ends where one of them does. All
-joins of tables by a reference are this one kernel: they differ in what a left row looks up, in which rows have
-a result (:data:`~beam_joins.how.How`), in the key of a result and in its event time (:class:`Shape`). Tables
-with a common key are joined by :mod:`beam_joins.key_join`.
+joins of tables by a reference are this one kernel: they differ in the key that a left row looks up, in the
+rows that have a result (:data:`~beam_joins.how.How`), in the key of a result and in its event time
+(:class:`Shape`). Tables with a common key are joined by :mod:`beam_joins.key_join`.
 
 Law: at every position the content of the result is the join of the contents of both tables.
 """
@@ -29,8 +29,8 @@ from beam_joins.sorting import combine_chunks, gather, starts, valid
 from beam_joins.versions import Versions
 
 PART_ROWS = 1 << 17
-"""How many left rows are joined at a time: their results, and what it takes to find them, are several times
-as large.
+"""The number of left rows that are joined at a time: their results, and the memory to find them, are several
+times as large.
 """
 
 
@@ -46,7 +46,7 @@ class Joined(NamedTuple):
     same value, null if that is said by a half of its own or does not happen.
     """
     unmatched: int = 0
-    """How many left rows there was no right row for when they arrived or changed."""
+    """The number of left rows without a right row when they arrived or changed."""
 
 
 def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind: int | None = None) -> Joined:
@@ -159,8 +159,8 @@ class OverlapState(NamedTuple):
 def step(
     state: OverlapState, left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, most: int = PART_ROWS
 ) -> tuple[Iterator[Joined], OverlapState]:
-    """The changes that follow from new rows, all of which lie behind the frontier, in parts as of
-    :func:`overlap_in_parts`; and what is to be remembered then.
+    """The changes caused by new rows, all of which lie behind the frontier, in parts as in
+    :func:`overlap_in_parts`; and the next state.
 
     A history that is cut at any positions gives the same changes, step by step, as in one step. Raises
     ``ValueError`` for a shape of versions that are given ``together``, as those of a row would be in several

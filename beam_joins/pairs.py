@@ -39,10 +39,10 @@ class Pairs(NamedTuple):
 def each_joined(
     joiner: Callable[..., Any], functions: Functions, pairs: Pairs, key_of: Callable[[int], Any], *, sides: int = 2
 ) -> Iterator[Any]:
-    """What a joiner of records gives for each pair, ``None`` for a tombstone or where it raised; ``key_of``
-    gives the key of the pair's result.
+    """The results of a joiner of records, one for each pair; ``None`` for a tombstone and where the joiner
+    raised. ``key_of`` gives the key of the pair's result.
 
-    With one of the ``sides`` the joiner is one of left values. It may write into its arguments. A result is
+    With ``sides=1`` the joiner is a function of left values. It may write into its arguments. A result is
     valid only until the next one is taken.
     """
     columns = pairs.columns(sides)

@@ -67,8 +67,8 @@ def when_made(origin: type, call: Callable[[type], None]) -> None:
 
 
 def subscripted(cls: type, subscript: Any) -> type:
-    """What ``cls[subscript]`` is: the class itself where type variables or nothing but ``Any`` are given, as
-    in annotations.
+    """The result of ``cls[subscript]``: the class itself where type variables or nothing but ``Any`` are
+    given, as in annotations.
     """
     parameters = subscript if isinstance(subscript, tuple) else (subscript,)
     if isinstance(cls, Parameterised) or all(parameter is Any or isinstance(parameter, TypeVar) for parameter in parameters):

@@ -16,7 +16,7 @@ from beam_joins.iso_times import has_nanoseconds, micros_of_text
 from beam_joins.sorting import valid
 
 Values: TypeAlias = "pa.Array | Sequence[Any]"
-"""What an option gives for many records: a column, or one Python object for each."""
+"""The values of an option for many records: a column, or one Python object for each."""
 
 _SIGN = 1 << 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,8 +77,8 @@ def places_of(option: str, values: Values) -> tuple[pa.Array, pa.Array | None]:
 
     Both are null where one of the numbers is.
 
-    Times are microseconds since the epoch, UTC if they do not say. Raises ``ValueError`` for what is no whole number
-    of 64 bits.
+    Times are microseconds since the epoch, UTC if they do not say. Raises ``ValueError`` for anything but
+    whole numbers of 64 bits.
     """
     if isinstance(values, pa.Array):
         numbers = _numbers(option, values)
@@ -94,8 +94,8 @@ def places_of(option: str, values: Values) -> tuple[pa.Array, pa.Array | None]:
 
 
 def ties_of(values: Values) -> pa.Array:
-    """The order that ``tie_break_by`` gives, as bytes; raises ``ValueError`` for what is no whole number of
-    64 bits.
+    """The order that ``tie_break_by`` gives, as bytes; raises ``ValueError`` for anything but whole numbers
+    of 64 bits.
     """
     if not isinstance(values, pa.Array):
         return pa.array([order_bytes(_sequence("tie_break_by", each) or (), "tie_break_by") for each in values], pa.binary())

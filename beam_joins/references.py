@@ -23,14 +23,14 @@ COLUMNS = ("key", "reference", "value", "timestamp", "position", "moved", "until
 
 
 def looking_up(rows: pa.Table, references: pa.Array) -> pa.Table:
-    """Rows of a table as the left rows of a join, each with what its key looks up: such rows never move."""
+    """Rows of a table as the left rows of a join, each with the key that it looks up: such rows never move."""
     absent = {"reference": references, "moved": pa.nulls(len(rows), pa.bool_()), "until": pa.nulls(len(rows), pa.int64())}
     return pa.table({**{name: rows[name] for name in rows.schema.names}, **absent})
 
 
 def subscriptions(batch: ChangeBatch, references: pa.Array, shape: Shape) -> pa.RecordBatch:
-    """The left rows of a join that the changes of a table are, given what each of ``batch.values`` refers to
-    (null: nothing).
+    """The left rows of a join that the changes of a table stand for; ``references`` has the key that each of
+    ``batch.values`` refers to (null: nothing).
 
     A row that refers to nothing is left out unless the join keeps left rows: then it has a null reference.
     One that ends has the reference that it had. The columns are those of :func:`beam_joins.overlap.overlap`.

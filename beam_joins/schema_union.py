@@ -17,13 +17,14 @@ from beam_joins.exact_values import ValuePlace
 
 
 def common_schema(schemas: Iterable[pa.Schema], *, of: str = "", widen: bool = True, remedy: str = "cast it to one") -> pa.Schema:
-    """The columns of all schemas, in the order in which they first appear; ``of`` is what they are the
-    columns of.
+    """The columns of all schemas, in the order in which they first appear; ``of`` is the name before theirs
+    in messages.
 
-    A column without a type in some schemas has that of the others, and one that some do not have may be null;
-    so it is within structs, lists and maps. With ``widen`` numbers and times of two types have a type that
-    holds both, into which :func:`conformed` casts them exactly. Without it two types are refused, for files
-    that are kept: what their readers rely on would depend on the batches that a run happens to have.
+    A column without a type in some schemas has that of the others, and a column that some do not have may be
+    null; so it is within structs, lists and maps. With ``widen`` numbers and times of two types have a type
+    that holds both, into which :func:`conformed` casts them exactly. Without it two types are refused, for
+    files that are kept: the types that their readers rely on would depend on the batches that a run happens
+    to have.
 
     Raises ``ValueError`` that names a column of two types, with its ``remedy``, and a name that a schema has
     twice.
@@ -68,14 +69,14 @@ def _as(kind: pa.DataType, array: pa.Array, place: ValuePlace) -> pa.Array:
 
 
 class _Rule:
-    """How two types become one."""
+    """A rule by which two types become one."""
 
     def __init__(self, widen: bool, remedy: str) -> None:
         self._widen = widen
         self._remedy = remedy
 
     def fields(self, path: str, one: Iterable[pa.Field], other: Iterable[pa.Field]) -> list[pa.Field]:
-        """The fields of both; ``path`` is what stands before their names."""
+        """The fields of both; ``path`` is the text before their names."""
         fields, others = (_by_name(path, each) for each in (one, other))
         for name, field in others.items():
             mine = fields.get(name)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Micros(Protocol):
-    """What has a number of microseconds, as a Beam ``Duration`` has."""
+    """A type with a number of microseconds, such as a Beam ``Duration``."""
 
     @property
     def micros(self) -> int:

@@ -26,7 +26,7 @@ _EXACT = Context(prec=1000, Emax=MAX_EMAX, Emin=MIN_EMIN)
 
 
 def sum_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the sum of values of a type; raises ``ValueError`` for what is no number.
+    """The type of the sum of values of a type; raises ``ValueError`` for a type that is not numeric.
 
     >>> sum_type(pa.int16()), sum_type(pa.decimal128(7, 2))
     (DataType(int64), Decimal128Type(decimal128(38, 2)))
@@ -56,7 +56,7 @@ def step(state: Arrangement, rows: pa.Table) -> tuple[ChangeBatch, Arrangement]:
     groups = Groups(state, rows, kind, enters.astype(np.int64), ties=by_row_key(rows) if is_opaque(kind) else None)
     enters = enters[groups.by]
     present = (ffill_index(enters, groups.first) >= 0) | (groups.remembered >= 0)
-    # what leaves before anything has entered is not counted
+    # values that leave before any has entered are not counted
     sign = np.where(present, np.where(enters, 1, -1), 0)
     at = np.flatnonzero(groups.last & present)
     exact = None
@@ -78,8 +78,8 @@ def _latest(groups: Groups, present: Bools, at: Ints) -> Ints:
 
 
 def _sums(values: pa.Array, kind: pa.DataType, sign: Ints, groups: Groups, at: Ints) -> tuple[pa.Array, list[bytes | None] | None]:
-    """The sums at some of the rows; and for floats and Python objects, what each group remembers beside its
-    last one.
+    """The sums at some of the rows; and for floats and Python objects, the state of each group beside its
+    last sum.
     """
     if pa.types.is_int64(kind):
         try:
@@ -166,7 +166,7 @@ class _Total:
 def _whole_sums(numbers: npt.NDArray[np.int64], sign: Ints, groups: Groups) -> Ints:
     """The sum so far of each group at every row; raises ``ValueError`` for one that does not fit in 64 bits.
 
-    All rows are summed in one go, and what was before a group is taken off; in two halves, which cannot
+    All rows are summed in one go, and the sum before a group is subtracted; in two halves, which cannot
     overflow.
     """
     if not len(numbers):

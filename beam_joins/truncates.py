@@ -50,7 +50,7 @@ def with_deletes(remembered: Sequence[pa.Table], rows: pa.Table, truncates: pa.T
         deleted = earlier(together, *place)
         before = by[deleted[by]]
         last = before[ends(code[before])]
-        # a row at this very place stays, and what an earlier truncate has deleted is not there
+        # a row at this very place stays, and rows that an earlier truncate has deleted are gone
         stays = np.isin(code[last], code[at_place(together, *place)])
         emptied_rows = together.take(pa.array(last[present[last] & ~done[last] & ~stays]))
         done |= deleted

@@ -18,7 +18,8 @@ from beam_joins.sorting import combine_chunks
 _PART_ROWS = 1 << 12
 
 Schema: TypeAlias = pa.Schema | pa.DataType
-"""What a function of one record gives: its columns, or the type of what has no columns."""
+"""The schema of a function's results, one for each record: columns, or the type of results without columns.
+"""
 
 Refused: TypeAlias = Callable[[int, ValueError], None]
 """Is told the index of a result that is not of the declared type, and why; it raises, or the result is null.

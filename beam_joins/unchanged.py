@@ -72,7 +72,7 @@ def completed(rows: pa.Table, code: Ints, by: Ints, complete: Complete | None = 
 
 
 def _left_out(kind: pa.StructType, names: pa.Array) -> Bools:
-    """Which rows leave out a field of the value."""
+    """The rows that leave out a field of the value."""
     some = np.zeros(len(names), np.bool_)
     for field in kind:
         some |= _names(names, field.name)
@@ -80,7 +80,7 @@ def _left_out(kind: pa.StructType, names: pa.Array) -> Bools:
 
 
 def _names(names: pa.Array, field: str) -> Bools:
-    """Which rows leave a field out."""
+    """The rows that leave a field out."""
     some = np.zeros(len(names), np.bool_)
     parents = pc.list_parent_indices(names).to_numpy(zero_copy_only=False)
     some[parents[pc.equal(names.flatten(), field).to_numpy(zero_copy_only=False)]] = True

@@ -111,7 +111,7 @@ class Functions:
         return bad
 
     def caught(self, record: Any, failed: FunctionFailed, timestamp: int | None) -> None:
-        """Put a record into ``bad`` with what a function raised; raise it again if it is not handled.
+        """Put a record into ``bad`` with the exception of a function; raise it again if it is not handled.
 
         A ``timestamp`` of ``None`` is the element's.
         """

@@ -19,7 +19,9 @@ class ArrowTableCoder(StrictCoder):
     """
 
     def encode(self, value: pa.Table) -> bytes:
-        """An IPC stream of all batches, with a checksum: one that is cut off between two batches looks whole."""
+        """An IPC stream of all batches, with a checksum: a stream that is cut off between two batches looks
+        whole.
+        """
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, value.schema, options=_OPTIONS) as writer:
             writer.write(value)

@@ -23,7 +23,7 @@ _MAGIC = b"zstd"
 
 
 def write_block(rows: pa.Table | pa.RecordBatch, input: str, *, compact: bool = True) -> bytes:
-    """Rows of the named input as one block; ``compact=False`` for one that is written and read soon, and not sent.
+    """Rows of the named input as one block; ``compact=False`` for a block that is read soon, and not sent.
 
     >>> read_block(write_block(pa.table({"key": [1, 2]}), "left"))[0]
     'left'

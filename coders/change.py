@@ -1,6 +1,6 @@
 """Coder of ``Change``: ``{flags}{timestamp}{position}{key}{old}{new}{checksum}``.
 
-The flags' byte holds the version (high four bits) and which values there are; an absent one is left out.
+The flags' byte holds the version (high four bits) and which values are present; absent values are left out.
 Timestamp, position and checksum are 8 bytes, the rest has its 4-byte length before it; all integers are
 big-endian.
 """

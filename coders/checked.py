@@ -1,7 +1,7 @@
 """Appends a checksum to bytes and verifies it.
 
 Arrow and Beam read values where bytes say that they lie, without asking whether that is still within them:
-what is damaged must be found before.
+damaged bytes must be found before.
 """
 
 import pyarrow as pa

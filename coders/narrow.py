@@ -33,7 +33,7 @@ def narrow(array: pa.Array, field: pa.Field) -> tuple[pa.Array, pa.Field]:
         least, most = int(numbers.min()), int(numbers.max())
     for limit, width in _WIDTHS:
         if most - least < limit:
-            # what stands where a number is missing may be anything, and stays so
+            # the bytes of a missing number may be anything, and stay so
             written = _array((numbers - least).astype(width), array)
             return written, field.with_type(written.type).with_metadata({_LEAST: str(least).encode()})
     return array, field

@@ -110,6 +110,6 @@ PLAIN: tuple[_Plain, ...] = (
     (np.bytes_, lambda value: (bytes(value),), lambda parts: np.bytes_(*parts)),
     *map(_scalar, _NUMPY),
 )
-"""Each type with a function that gives its parts, and one that makes a value of their list; a value's type is
-at the same place in every version.
+"""Each type with a function that gives its parts, and a function that makes a value of the list of them; a
+value's type is at the same place in every version.
 """

@@ -26,7 +26,7 @@ STATES: dict[str, Any] = {
     "groups": aggregate.AggregateState,
     "windows": windowed_aggregate.WindowedAggregateState,
 }
-"""What makes a state of its fields, by the name that a snapshot has for it."""
+"""The constructor of each state from its fields, by the name of the state in a snapshot."""
 
 Described = dict[str, Any]
 """A state as JSON: ``{"state": name, "fields": [...]}``. A field is a list of files, the runs of an
@@ -103,7 +103,7 @@ def read_snapshot(described: Described | None, get: Get, checksum: Checksum = _c
 
 
 def fields_of(state: Any) -> tuple[Any, ...]:
-    """What a state consists of: arrangements, tables and numbers; an arrangement is a state of one field."""
+    """The fields of a state: arrangements, tables and numbers; an arrangement is a state of one field."""
     return () if state is None else (state,) if isinstance(state, Arrangement) else tuple(state)
 
 

@@ -1,12 +1,12 @@
 """Encodes Python objects as MessagePack, which names values and never code to be called.
 
 Null, truth values, numbers of 64 bits, text, bytes, lists, and dicts with such keys are MessagePack's own
-types. All else is an extension type with a code of its own: types of the standard library by what they
-consist of, enums, dataclasses and named tuples with the name of their class, types with a registered coder as
+types. All else is an extension type with a code of its own: types of the standard library by their
+parts, enums, dataclasses and named tuples with the name of their class, types with a registered coder as
 that coder writes them. A class is imported where a value is read, and must be of the kind that was written;
 no constructor is called.
 
-What is of no such type is refused, unless pickles are accepted (:mod:`beam_joins.coders.pickles`).
+A value of any other type is refused, unless pickles are accepted (:mod:`beam_joins.coders.pickles`).
 """
 
 import dataclasses
@@ -196,7 +196,8 @@ def _read_extension(code: int, data: memoryview) -> Any:
 
 
 decode: Callable[[bytes | memoryview], Any] = Decoder(ext_hook=_read_extension).decode
-"""The value of its bytes; raises :class:`CorruptData`, or what is raised by what makes a value of its parts.
+"""Reads a value from its bytes; raises :class:`CorruptData`, or the error of the function that makes a value
+of its parts.
 """
 
 

@@ -90,7 +90,7 @@ def _last_rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
 
 
 def _elements(rows: Any, of_table: TableType) -> Iterator[Any]:
-    """The last changes of a partition or of a batch, without those that delete."""
+    """The last changes of a partition or of a batch, without deletes."""
     key, value, timestamp = (combine_chunks(rows[name]) for name in ("key", "value", "timestamp"))
     live = pa.array(valid(value))
     key, value, timestamp = (column.filter(live) for column in (key, value, timestamp))

@@ -1,9 +1,9 @@
 """The canonical encoding of values: two values have the same bytes exactly if they are equal in Python.
 
-Keys are compared by it, and records that nothing else orders are ordered by it. What is equal in Python is
-written once: 7, 7.0 and ``Decimal(7)`` as the whole number, a ``NamedTuple`` as the tuple, a numpy scalar as
-the number or text that it holds, the fields of a dict by name. Reading gives the plain form: ``int``,
-``tuple``, ``bytes``.
+Keys are compared by it, and records that nothing else orders are ordered by it. Values that are equal in
+Python are written once: 7, 7.0 and ``Decimal(7)`` as the whole number, a ``NamedTuple`` as the tuple, a numpy
+scalar as the number or text that it holds, the fields of a dict by name. Reading gives the plain form:
+``int``, ``tuple``, ``bytes``.
 
 Where it is not as Python has it: a list equals the tuple, and nan itself; times with a zone are equal if they
 are one instant, also in the hour that a clock shows twice; a Beam ``Timestamp`` is no number, a numpy time no
@@ -103,7 +103,7 @@ def joined(parts: Iterable[bytes]) -> bytes:
 
 
 def joined_parts(data: bytes) -> Iterator[bytes]:
-    """Splits what :func:`joined` has written; raises :class:`CorruptData`."""
+    """Splits the bytes that :func:`joined` has written; raises :class:`CorruptData`."""
     at = 0
     while at < len(data):
         if at + _LENGTH.size > len(data):

@@ -17,7 +17,9 @@ _SIGN: Final = 1 << 63
 _64_BITS: Final = (1 << 64) - 1
 _LENGTHS: Final = (1 << 32) - 1
 _DIGITS: Final = 10_000
-"""How many digits a ``Decimal`` may stand for: that of 1E+999999999 would take minutes and gigabytes."""
+"""The largest decimal exponent of a ``Decimal``, positive or negative: the digits of 1E+999999999 would take
+minutes and gigabytes.
+"""
 
 FRACTION, DECIMAL, BELOW, WHOLE, ABOVE = b"f", b"g", b"h", b"i", b"j"
 
@@ -106,8 +108,8 @@ def read_decimal(data: bytes) -> Decimal:
 
 
 def of_numpy(value: np.generic) -> Any:
-    """What a numpy scalar holds, as Python has it; raises :class:`NotCanonical` for a float that needs more
-    than 64 bits.
+    """The Python value of a numpy scalar; raises :class:`NotCanonical` for a float that needs more than 64
+    bits.
     """
     plain = value.item()
     if not isinstance(plain, np.longdouble):

@@ -43,7 +43,7 @@ def other_datetime(value: dt.datetime) -> bytes:
 
 def of_numpy(value: np.datetime64 | np.timedelta64) -> dt.datetime | dt.timedelta:
     """The datetime without a zone, or the timedelta; raises :class:`NotCanonical` for nanoseconds, NaT and
-    what Python has no value for.
+    times that Python has no value for.
     """
     if isinstance(value, np.datetime64):
         micros: Any = value.astype("datetime64[us]")
@@ -91,7 +91,7 @@ COUNTS: Final[dict[bytes, Callable[[bytes], int]]] = {
     DATE: _days,
     TIME: _of_day,
 }
-"""What reads the number that a date or a time has as an Arrow column: its days or microseconds."""
+"""Readers of dates and times as the number in an Arrow column: days or microseconds."""
 READERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
     INSTANT: lambda data: _UTC_EPOCH + read_number(data) * _MICROSECOND,
     LOCAL: lambda data: _EPOCH + read_number(data) * _MICROSECOND,

@@ -1,4 +1,5 @@
-"""How the transforms run: routing, blocks, state and timers, types at construction, arguments, exceptions.
+"""The engine of the transforms: routing, blocks, state and timers, types at construction, arguments,
+exceptions.
 
 Nothing here is public.
 """

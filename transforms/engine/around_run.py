@@ -1,4 +1,4 @@
-"""Calls what belongs to a pipeline before its run and at its end, for which Beam has no hook.
+"""Calls functions before the run of a pipeline and at its end, for which Beam has no hook.
 
 Relies on, in Beam 2.66 to 2.77: the ``with`` block of a pipeline and users call ``run`` of the pipeline object and
 ``wait_until_finish`` of the result that it returns, each of which may be replaced in its object; a run whose state is
@@ -14,8 +14,9 @@ from apache_beam.runners.runner import PipelineState
 
 
 def around_run(pipeline: Pipeline, begin: Callable[[], None], end: Callable[[Any], None]) -> None:
-    """Call ``begin`` before a run, and ``end`` when it has ended: with its result, or with ``None`` if the run, waiting
-    for it or ``end`` has raised. ``end`` may be called again; what ``begin`` has done when it raises it undoes.
+    """Call ``begin`` before a run, and ``end`` when it has ended: with its result, or with ``None`` if the
+    run, waiting for it or ``end`` has raised. ``end`` may be called again; a ``begin`` that raises undoes its
+    own work.
     """
     run: Callable[..., Any] = pipeline.run
 

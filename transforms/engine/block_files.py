@@ -1,9 +1,9 @@
-"""Blocks in files of a folder that all workers of a run reach: what a runner shuffles is then a reference to
-a block, and its memory does not grow with the input.
+"""Blocks in files of a folder that all workers of a run reach: a runner then shuffles references to blocks,
+and its memory does not grow with the input.
 
-A bundle writes its blocks into one new file, so that a bundle that is run again writes another one, and what
-arrives names what was written. Where the folder is not, as on a machine that does not have it, blocks travel
-as they are.
+A bundle writes its blocks into one new file. A bundle that is run again writes another file, so that the
+references that arrive name blocks of their own bundle. On a machine without the folder blocks travel as they
+are.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ _PUNCH_HOLE, _KEEP_SIZE = 2, 1  # of Linux's falloc.h
 
 
 class Reference(NamedTuple):
-    """Where a block lies, and how many bytes its rows have in memory."""
+    """The place of a block, and the bytes of its rows in memory."""
 
     file: str
     offset: int
@@ -60,11 +60,13 @@ class BlockFile:
 
     @property
     def path(self) -> str:
-        """Where the file is, once there is a block in it."""
+        """The path of the file, which exists once a block is in it."""
         return os.path.join(self._folder, self._name)
 
     def write(self, block: bytes, rows_bytes: int) -> bytes:
-        """What travels in the block's place; raises :class:`OutputError`."""
+        """Write a block. Returns the bytes that travel in its place: a reference to it, or the block itself
+        where it is small or the folder is missing. Raises :class:`OutputError`.
+        """
         if len(block) < SMALL_BYTES or not self._open():
             return block
         left = memoryview(block)

@@ -21,12 +21,12 @@ from beam_joins.transforms.engine import metrics
 from beam_joins.transforms.engine.block_files import BlockFile
 from beam_joins.transforms.engine.notes import write_note
 
-PENDING_BYTES = 64 << 20  # what waits in a writer, of all replays and partitions
+PENDING_BYTES = 64 << 20  # the rows that wait in a writer, of all replays and partitions
 BLOCK_BYTES = 4 << 20  # a block as large as that does not wait for the others
 _EARLIEST, _LATEST, _GLOBAL = MIN_TIMESTAMP.micros, MAX_TIMESTAMP.micros, (GlobalWindow(),)
 END = int(GlobalWindow().max_timestamp().micros) // 1_000_000 * 1_000_000 - 60_000_000
-"""The event time, in microseconds, at which what waits for the end of all input has its turn: so long before
-the end of the global window that the turns of all stages, one after the other, lie before it.
+"""The event time, in microseconds, of the turns at the end of all input: so long before the end of the global
+window that the turns of all stages, one after the other, lie before it.
 """
 MAIN, DROPPED, BAD = "main", "dropped", "bad"
 TURN = "turn"
@@ -58,9 +58,9 @@ class _Waiting:
 
 
 class BlockWriter:
-    """Where a route or an operator puts what is to travel on to a replay, and what it drops.
+    """Collects the output of a route or an operator: rows for replays, dropped records and bad ones.
 
-    Where there is a ``file``, blocks lie in it and references travel. ``travels=False`` for blocks that do not leave
+    With a ``file``, blocks lie in it and references travel. ``travels=False`` for blocks that do not leave
     the turn that writes them.
     """
 
@@ -74,7 +74,7 @@ class BlockWriter:
         travels: bool = True,
     ) -> None:
         self.turn = turn
-        """The end of the tick in which what is sent had its turn, where there are ticks
+        """The end of the tick in which the rows sent had their turn, where the input has ticks
         (:mod:`beam_joins.transforms.engine.ticks`).
         """
         self._partitions = partitions
@@ -87,8 +87,8 @@ class BlockWriter:
         self._ready: list[Output] = []
 
     def noted(self, to: str) -> set[str]:
-        """What was noted of the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.notes`);
-        add to it.
+        """The notes on the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.notes`); add
+        to them.
         """
         return self._noted.setdefault(to, set())
 
@@ -127,8 +127,8 @@ class BlockWriter:
         self.drop_rows(reason, 1, lambda: [(record, timestamp)])
 
     def drop_rows(self, reason: str, records: int, rows: Callable[[], Iterable[tuple[Any, int]]]) -> None:
-        """Count many records, and put them, each with its timestamp, into the output of the dropped ones if
-        there is one.
+        """Count many records, and put them, each with its timestamp, into the output of the dropped ones, if
+        any.
         """
         if records:
             metrics.count(metrics.dropped(reason), records)
@@ -136,11 +136,11 @@ class BlockWriter:
                 self._ready += [(DROPPED, timestamped(Dropped(reason, record, timestamp), timestamp)) for record, timestamp in rows()]
 
     def bad(self, elements: Iterable[Any]) -> None:
-        """Put elements into the output of what functions have raised for."""
+        """Put the elements for which functions have raised into their output."""
         self._ready += [(BAD, element) for element in elements]
 
     def pop_ready(self) -> list[Output]:
-        """What is ready to go out: full blocks, dropped records, bad ones."""
+        """Remove and return the outputs that are ready: full blocks, dropped records, bad records."""
         ready, self._ready = self._ready, []
         return ready
 

@@ -30,13 +30,13 @@ _HAD_ITS_TURN: Final = b""
 
 
 class OnlyTurn:
-    """The turn of a partition of which nothing is remembered."""
+    """The turn of a partition without state."""
 
     def __init__(self, partition: PartitionTurn) -> None:
         self._partition = partition
 
     def __call__(self, partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        """What follows from the elements of the partition."""
+        """The results of the partition's elements."""
         yield from self._partition.released(elements, Turn(), writer, NoStates())
 
 
@@ -70,7 +70,9 @@ def gathered(partition: int, elements: Iterable[bytes], writer: BlockWriter) -> 
 
 
 class _Replaying:
-    """What replays partitions: those of a bundle have one writer, so that their blocks are few."""
+    """The base of DoFns that replay partitions: those of a bundle have one writer, so that their blocks are
+    few.
+    """
 
     def __init__(self, released: Released, fires: Timestamp, emitter: Emitter) -> None:
         self._released = released
@@ -82,7 +84,7 @@ class _Replaying:
         self._writer = self._emitter.writer()
 
     def finish_bundle(self) -> list[Any]:
-        """Give what is left in the writer."""
+        """Give the rest of the writer's blocks."""
         return self._emitter.emit((to, timestamped(block, self._fires.micros)) for to, block, _ in self._writer.flush())
 
 
@@ -90,12 +92,14 @@ class SpreadTurns(_Replaying, beam.DoFn):
     """Replays gathered partitions in all workers of the direct runner, which fires timers in one worker only."""
 
     def process(self, gathered: tuple[int, list[bytes]]) -> Iterator[Any]:
-        """Give what follows from the elements of a partition."""
+        """Give the results of a partition's elements."""
         yield from self._released(*gathered, self._writer)
 
 
 class _Waiting(_Replaying, WaitingDoFn):
-    """What all such DoFns do; each is pickled as what it is made of, and made anew."""
+    """The base of the DoFns that :func:`stateful_dofn` makes; each is pickled as its arguments, and made
+    anew.
+    """
 
     def __init__(self, name: str, released: Released, fires: Timestamp, emitter: Emitter) -> None:
         super().__init__(released, fires, emitter)

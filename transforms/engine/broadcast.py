@@ -32,7 +32,7 @@ from beam_joins.transforms.engine.table_type import physical_of
 from beam_joins.transforms.engine.transform_outputs import Handling
 
 PIECE_BYTES = 4 << 20
-"""How much of a left batch is joined at a time: its result may be several times as large."""
+"""The bytes of a left batch that are joined at a time: the result may be several times as large."""
 
 
 def is_small(table: PCollection[Any]) -> bool:

@@ -28,7 +28,7 @@ def each_value(
     record_of: Callable[[Change[Any, Any]], Any] = lambda change: change,
     failed: list[int] | None = None,
 ) -> Iterator[Any]:
-    """What a function gives for each of :attr:`ChangeBatch.values`, ``None`` for no value.
+    """The results of a function for each of :attr:`ChangeBatch.values`, ``None`` for no value.
 
     Where it raises an exception that is handled, the record of the change with this new value goes to
     ``bad``, and its index to ``failed``. For an earlier value that was done with an earlier change.
@@ -71,7 +71,7 @@ def refusing(batch: ChangeBatch, of_table: TableType, functions: StageFunctions,
 
 
 def _rows_of(batch: ChangeBatch) -> Ints:
-    """For each of a batch's values the change that has it, -1 for one that none has."""
+    """The change that has each of a batch's values, -1 for a value without one."""
     count = len(batch)
     row = np.concatenate([np.arange(count), np.full(len(batch.earlier), -1)])
     before = integers(batch.before.fill_null(-1))

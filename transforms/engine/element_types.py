@@ -1,4 +1,4 @@
-"""What a collection's element type says of keys and values; ``Any`` where it says nothing."""
+"""The types of keys and values in a collection's element type; ``Any`` where it has none."""
 
 from dataclasses import fields, is_dataclass
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -38,7 +38,7 @@ def pair_types(element_type: Any) -> tuple[Any, Any]:
 
 
 def annotated(annotated: Any, name: str) -> Any:
-    """The type of a field of a class, or with ``"return"`` of what a function returns."""
+    """The type of a field of a class, or with ``"return"`` of the result of a function."""
     try:
         return type_or_any(get_type_hints(annotated).get(name, Any))
     except Exception:  # hints that cannot be resolved

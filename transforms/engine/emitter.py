@@ -1,4 +1,4 @@
-"""What the DoFns of the engine give: blocks of rows for replays, and elements of their outputs."""
+"""The output of the engine's DoFns: blocks of rows for replays, and elements of their outputs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,9 +11,9 @@ from beam_joins.transforms.engine.block_writer import DROPPED, BlockWriter, Outp
 
 
 class Emitter:
-    """What the DoFns of the engine share: a writer, and outputs of which the first needs no tag.
+    """The writers and the tagged outputs of the engine's DoFns; the first output needs no tag.
 
-    With a ``folder`` blocks lie there and references to them travel.
+    With a ``folder`` blocks are written there and references to them travel.
     """
 
     def __init__(self, outputs: tuple[str, ...], partitions: int, folder: BlockFolder | None = None) -> None:
@@ -24,7 +24,9 @@ class Emitter:
         self._own_types = OwnTypes()
 
     def writer(self, turn: int | None = None) -> BlockWriter:
-        """An empty writer, of rows that have had their turn in a tick if there are ticks."""
+        """An empty writer; ``turn`` is the end of the tick in which its rows have had their turn, if there
+        are ticks.
+        """
         file = None if self._folder is None else self._folder.file()
         return BlockWriter(self._partitions, keep_dropped=self._keep_dropped, turn=turn, file=file)
 

@@ -36,8 +36,8 @@ from beam_joins.transforms.engine.transform_outputs import MakesTable
 MEMBERS = "members"
 
 OfRow: TypeAlias = str | Sequence[str] | vectorized[Any] | Callable[[Any, Any], Any]
-"""What a user gives for something of a row: fields of the value by name, a vectorized function, or one of key
-and value.
+"""An expression over a row: fields of the value by name, a vectorized function, or a function of key and
+value.
 """
 
 

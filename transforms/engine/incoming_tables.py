@@ -30,8 +30,8 @@ def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollectio
     """The table as a ``PCollection[ChangeBatch]`` whose columns are of the types that its
     :func:`~beam_joins.transforms.engine.table_type.table_type` says.
 
-    One of :class:`~beam_joins.Change` gets opaque keys and values. The run raises ``ValueError`` for what is
-    no change, and for windowed keys of a table that is not known to be windowed.
+    One of :class:`~beam_joins.Change` gets opaque keys and values. The run raises ``ValueError`` for elements
+    that are no changes, and for windowed keys of a table that is not known to be windowed.
     """
     take_note_of_pickles(table)
     of_table, physical = table_type(table), physical_of(table)

@@ -1,4 +1,4 @@
-"""What the engine does not take as input, refused when the pipeline is built."""
+"""Checks of input when the pipeline is built: the engine refuses input that it does not support."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def require_global(transform: str, *pcolls: PCollection[Any]) -> None:
-    """Raise ``ValueError`` for an input that the engine cannot replay: a windowed one, or one that its runner
+    """Raise ``ValueError`` for input that the engine cannot replay: windowed input, or input that its runner
     would not replay right.
     """
     for pcoll in pcolls:
@@ -38,14 +38,14 @@ def require_bounded(transform: str, remedy: str, *pcolls: PCollection[Any]) -> N
 
 
 def perhaps_windowed(*tables: TableType) -> str:
-    """What a message about tables that are not windowed says too if one of them may have been: nothing is
-    known of it.
+    """A hint for messages about tables that are not windowed: a table of unknown type may have been windowed.
+    Empty where there is no such table.
     """
     return f" ({NOT_KNOWN_WINDOWED})" if any(not table.windowed and table.order == "unknown" for table in tables) else ""
 
 
 def require_one_order(table: TableType) -> None:
-    """Raise ``ValueError`` for a table of which some rows are ordered by a sequence and others by event time."""
+    """Raise ``ValueError`` for a table with some rows ordered by a sequence and others by event time."""
     if table.order == "mixed":
         raise ValueError(
             "a table ordered by a sequence and one ordered by event time are one table behind a Flatten, and their "
@@ -55,7 +55,7 @@ def require_one_order(table: TableType) -> None:
 
 
 def common_order(transform: str, *tables: TableType) -> Order:
-    """The order of what is joined from these tables; raises ``ValueError`` if they are known to be ordered by
+    """The order of the result of these tables; raises ``ValueError`` if they are known to be ordered by
     different things.
     """
     orders = {table.order for table in tables} - {"unknown"}
@@ -82,7 +82,7 @@ def common_key_type(transform: str, left: TableType, right: TableType, left_keys
     """The type by which the keys of both tables are written; raises ``ValueError`` if they are of types that
     are never equal.
 
-    ``left_keys`` is what the message calls the left ones.
+    ``left_keys`` names the left ones in the message.
     """
     common = common_type(left.key, right.key)
     if common is None:
@@ -106,7 +106,7 @@ def common_windowing(transform: str, left: TableType, right: TableType) -> bool:
 
 
 def require_windows_meet(transform: str, left: Grid | None, right: Grid | None) -> None:
-    """Raise ``ValueError`` for windows of which none is in both tables."""
+    """Raise ``ValueError`` for two tables without a common window."""
     if left is not None and right is not None and not left.meets(right):
         raise ValueError(
             f"{transform} joins {left} with {right}, which are never the same window: give both aggregates one window "

@@ -36,11 +36,11 @@ LEFT, RIGHT = SIDES
 HALVES = "halves"
 
 KeyPart = Callable[[pa.Array], pa.Array]
-"""What left rows look up, of their keys."""
+"""Gives the part of left rows' keys by which they look up right rows."""
 
 
 class Sides(NamedTuple):
-    """The two tables of a join in batches, and what is known of them."""
+    """The two tables of a join in batches, and their types."""
 
     left: PCollection[Any]
     right: PCollection[Any]
@@ -65,15 +65,15 @@ def in_sides(left: PCollection[Any], right: PCollection[Any]) -> Sides:
 
 
 def combined_type(references: References, types: tuple[TableType, TableType]) -> CombinedKeyType:
-    """The type of the keys of a result that is keyed by what left rows refer to and their own keys."""
+    """The type of the keys of a result whose keys combine a left row's reference and key."""
     left, right = types
     foreign_key = joined_keys(pa.nulls(0, references.type), pa.nulls(0, right.key_column)).type
     return CombinedKeyType(foreign_key, left.key_column)
 
 
 LeftRows = Callable[[ChangeBatch, BlockWriter], pa.RecordBatch]
-"""Gives the left rows of a join that the changes of a batch are; what cannot be used is dropped into the
-writer.
+"""Gives the left rows of a join that the changes of a batch stand for; rows that cannot be used are dropped
+into the writer.
 """
 
 
@@ -85,8 +85,7 @@ def referring_rows(
     *,
     reason: str | None = "null_foreign_key",
 ) -> LeftRows:
-    """The rows of a left table with what they refer to, and the given columns of their values (``None``:
-    all).
+    """The rows of a left table with their references, and the given columns of their values (``None``: all).
 
     Rows that refer to nothing are dropped, for a ``reason`` if there is one, where left rows are not kept.
     """
@@ -114,7 +113,9 @@ def referring_rows(
 
 
 def by_reference(rows: LeftRows) -> RowRouter:
-    """Left rows on their way to what they refer to; those that refer to nothing are spread by their keys."""
+    """Left rows on their way to the rows that they refer to; rows that refer to nothing are spread by their
+    keys.
+    """
 
     def routed(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
         asked = rows(batch, writer)
@@ -142,11 +143,11 @@ def joined_table(
 ) -> tuple[PCollection[Any], dict[str, PCollection[Any]]]:
     """The batches of a joined table, and the outputs of the stage that routes the left rows.
 
-    ``looks_up`` says what left rows look up of their keys; or of which type the references are that
+    ``looks_up`` gives the part of their keys that left rows look up, or is the type of the references that
     ``left_rows`` gives. Rows with references may move from one to another: where the result has their keys,
     their halves are put together in one more stage, or with ``rejoin``, if all references of a row are in one
-    partition, at once. ``finish`` maps the batches that come out. ``keys`` are what a message calls the keys
-    that meet.
+    partition, at once. ``finish`` maps the batches that come out. ``keys`` are the names of the keys that
+    meet, for messages.
     """
     lefts = sides.left | "Left" >> Route(handling.functions.route(left_rows), to=(LEFT, *dropping, *handling.tags), size=sides.bytes)
     rights = sides.right | "Right" >> Route(batch_rows(RIGHT, right_columns), to=(RIGHT,), size=sides.bytes)

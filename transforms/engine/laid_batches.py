@@ -27,7 +27,7 @@ class LaidBatches:
         return batch
 
     def free(self, element: Any) -> None:
-        """Give the space of a batch back, which nobody reads again."""
+        """Give back the space of a batch that nobody reads again."""
         if self._folder is not None and self._folder.frees:
             self._folder.free([element])
 
@@ -58,8 +58,8 @@ class _Take(beam.DoFn):
 
 
 def laid(table: PCollection[Any], label: str) -> tuple[PCollection[Any], LaidBatches]:
-    """A bounded table for a DoFn that no runner fuses with those before it, as one with a side input; and what the
-    DoFn reads its elements with.
+    """A bounded table for a DoFn that no runner fuses with those before it, such as a DoFn with a side input;
+    and the reader of its elements for the DoFn.
     """
     folder = blocks_for(table)
     if folder is None:
@@ -68,8 +68,8 @@ def laid(table: PCollection[Any], label: str) -> tuple[PCollection[Any], LaidBat
 
 
 def flattened(tables: tuple[PCollection[Any], ...], label: str) -> PCollection[Any]:
-    """The batches of all tables. The direct runner keeps in memory what it flattens; Spark and Flink pass batches on
-    as they come.
+    """The batches of all tables. The direct runner keeps flattened batches in memory; Spark and Flink pass
+    them on as they come.
     """
     in_memory = abilities(tables[0].pipeline).in_memory and all(table.is_bounded for table in tables)
     folder = blocks_for(tables[0]) if in_memory else None

@@ -1,4 +1,4 @@
-"""What the engine counts, in the namespace ``beam_joins``: docs/metrics.md lists these names.
+"""The metrics of the engine, in the namespace ``beam_joins``: docs/metrics.md lists these names.
 
 Counted by blocks, batches and turns, never row by row.
 """
@@ -32,7 +32,7 @@ REASONS: Final = (
 
 
 class Metric(NamedTuple):
-    """The name of a metric and of which kind it is."""
+    """The name and the kind of a metric."""
 
     name: str
     kind: Literal["counter", "distribution"]
@@ -71,8 +71,8 @@ def dropped(reason: str) -> Metric:
 
 
 def count_state(state: Any, described: Described | None) -> None:
-    """Count what a partition remembers after a turn, as :func:`beam_joins.coders.snapshot.write_snapshot` has
-    described it.
+    """Count the rows and bytes of a partition's state after a turn, as described by
+    :func:`beam_joins.coders.snapshot.write_snapshot`.
     """
     if described is not None:
         count(STATE_ROWS, sum(map(len, tables_of(state))))
@@ -80,7 +80,7 @@ def count_state(state: Any, described: Described | None) -> None:
 
 
 def rows_of(element: Any) -> int:
-    """How many rows an element that a transform gives has.
+    """The number of rows in an element that a transform gives.
 
     >>> rows_of(("key", "value"))
     1

@@ -1,5 +1,5 @@
-"""Notes: what the bundles of a routing stage have seen of their input, sent to the first partition of a
-replay.
+"""Notes: the kinds of keys, the columns and the logs that bundles of a routing stage have seen in their
+input, sent to the first partition of a replay.
 
 A partition has only its own rows. Whether the keys of two inputs can be equal, or whether any record has a
 column that an option names, depends on all rows: each bundle notes the kinds of keys or the columns that it
@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from beam_joins.errors import InputError
 
 Notes = Mapping[str, set[str]]
-"""What was noted, by the name of the input."""
+"""The notes on each input, by its name."""
 
 Check = Callable[[Notes], None]
-"""Raises ``ValueError`` if what was noted says that the result cannot be right."""
+"""Raises ``ValueError`` if the notes say that the result cannot be right."""
 
 _PARTS = re.compile("[(), ]+")
 _MARK = b"\x00"  # no Arrow stream begins with it
@@ -35,7 +35,7 @@ def write_note(to: str, noted: Iterable[str]) -> bytes:
 
 
 def read_note(element: bytes) -> tuple[str, list[str]] | None:
-    """The name of the input and what was noted; ``None`` for a block.
+    """The name of the input and the notes on it; ``None`` for a block.
 
     >>> read_note(write_note("left", {"text"})), read_note(b"rows")
     (('left', ['text']), None)
@@ -73,7 +73,7 @@ class NoteReader:
         self.notes: dict[str, set[str]] = {}
 
     def blocks(self) -> Iterable[bytes] | None:
-        """The blocks that hold rows; ``None`` if there is none."""
+        """The blocks that hold rows; ``None`` without any."""
         rows = self._rows()
         first = next(rows, None)
         return None if first is None else chain((first,), rows)
@@ -165,7 +165,7 @@ def of_one_log(to: str) -> Check:
 
 
 def together(*checks: Check | None) -> Check | None:
-    """One check that makes all of some; ``None`` if there is none."""
+    """One check that makes all of some; ``None`` for none."""
     required = [check for check in checks if check is not None]
 
     def check(notes: Notes) -> None:

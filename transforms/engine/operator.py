@@ -1,4 +1,4 @@
-"""What a replay does with the rows of a partition whose turn has come, and what it is told about the turn."""
+"""The operator of a replay, which gets the rows of a partition whose turn has come, and the turn."""
 
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from beam_joins.transforms.engine.block_writer import BlockWriter
 class Turn(NamedTuple):
     """A turn of a partition: the only one of bounded input, or one of many.
 
-    * ``state``: what the operator gave back after the turn before, ``None`` if there was none.
+    * ``state``: the state that the operator returned after the turn before, ``None`` if there was none.
     * ``frontier``: the largest position of earlier turns, of this and of other partitions; rows at or before
       it are late. ``None`` if there was no turn.
     * ``until``: all rows of later turns have timestamps after it, ``None`` if that is not known;
@@ -22,8 +22,8 @@ class Turn(NamedTuple):
       remembered.
     * ``horizon``: deletes with earlier timestamps are not remembered any more; ``None``: all deletes are
       remembered.
-    * ``closed``: ``until`` of the turn before, ``None`` if there was none or it had none: what a stream's
-      record up to it could meet may be gone.
+    * ``closed``: ``until`` of the turn before, ``None`` if there was none or it had none: the rows
+      that a stream's record up to it could meet may be gone.
     * ``came_at``: gives the positions that rows of tables had before they were moved behind the frontier,
       ``None`` if none was moved.
     """
@@ -52,7 +52,7 @@ Operator = Callable[[dict[str, pa.Table], BlockWriter, Turn], Generator[Any, Non
 """Gives the elements that follow from the rows of a partition, by the inputs that they are of; rows for
 another replay go into the writer.
 
-The generator returns what it has to remember for the next turn: a ``NamedTuple`` of
+The generator returns the state for the next turn: a ``NamedTuple`` of
 :class:`~beam_joins.arrangement.Arrangement`, ``pyarrow.Table``, ``int`` or ``None``, or ``None`` for nothing.
 """
 
@@ -60,7 +60,7 @@ The generator returns what it has to remember for the next turn: a ``NamedTuple`
 def in_time(rows: pa.Table, frontier: int | None, meets_by: str = "key") -> tuple[pa.Table, pa.Table]:
     """The records of a stream behind the frontier, and the late ones.
 
-    Those that meet nothing, as they have no key, have no position and are never late.
+    Records without a key meet nothing; they have no position and are never late.
 
     >>> rows = pa.table({"key": ["a", "a", None], "position": [3, 7, 0]})
     >>> [part["position"].to_pylist() for part in in_time(rows, 5)]

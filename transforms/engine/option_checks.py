@@ -17,7 +17,8 @@ def choice(option: str, value: Any, choices: Any) -> Any:
 
 
 def function(option: str, value: Any, what: str) -> Callable[..., Any]:
-    """The given function; raises ``ValueError`` if it is none, saying of ``what`` it should be.
+    """The given function; raises ``ValueError`` if it is not callable; ``what`` names its arguments in the
+    message.
 
     >>> function("joiner", max, "of the left and the right value") is max
     True
@@ -36,7 +37,8 @@ def flag(option: str, value: Any) -> bool:
 
 
 def text(option: str, value: Any, what: str, *, empty: bool = False) -> str:
-    """The text; raises ``ValueError`` if it is none, or empty unless it may be, saying ``what`` to give.
+    """The text; raises ``ValueError`` if it is none, or empty without ``empty=True``; ``what`` describes it
+    in the message.
 
     >>> text("path", 7, "the path of a file")
     Traceback (most recent call last):
@@ -48,8 +50,8 @@ def text(option: str, value: Any, what: str, *, empty: bool = False) -> str:
 
 
 def columns(option: str, value: Any, *, none: bool = False) -> list[str]:
-    """The names of columns, given as one or several; raises ``ValueError`` if they are none, or if there is
-    none unless that may be.
+    """The names of columns, given as one or several; raises ``ValueError`` for anything else, and for no
+    names without ``none=True``.
 
     >>> columns("key", "id"), columns("key", ["shop", "id"])
     (['id'], ['shop', 'id'])

@@ -1,4 +1,4 @@
-"""Types for annotations: what transforms take and give, with named tuples where a transform has several
+"""Types for annotations of transforms' inputs and outputs, with named tuples for transforms with several
 outputs.
 """
 

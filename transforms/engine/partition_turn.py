@@ -1,4 +1,4 @@
-"""The turn of a partition: its rows through the operator, and what was noted of the whole input."""
+"""The turn of a partition: its rows through the operator, and the notes of the whole input through the check."""
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -16,21 +16,21 @@ from beam_joins.transforms.engine.parts import NOTHING_HELD, Held, Parts, StateP
 
 
 class States(Protocol):
-    """What is remembered of a partition, by the places of rows; turns come in the order of places."""
+    """The state of a partition, by the places of rows; turns come in the order of places."""
 
     @property
     def held(self) -> Sequence[Held]:
-        """What there is before the first turn."""
+        """The parts of the state before the first turn."""
 
     def up_to(self, end: int) -> Any:
-        """What is remembered of the places up to ``end`` that have not had a turn."""
+        """The state of the places up to ``end`` that have not had a turn."""
 
     def remember(self, end: int, state: Any) -> None:
-        """What is to be remembered of them after their turn."""
+        """Keep the state of these places after their turn."""
 
 
 class NoStates:
-    """Nothing is remembered."""
+    """The states of a partition that has none."""
 
     held: Sequence[Held] = NOTHING_HELD
 
@@ -52,7 +52,7 @@ class PartitionTurn:
         self._calls_always = calls_always
 
     def released(self, elements: Iterable[bytes], turn: Turn, writer: BlockWriter, states: States) -> Iterator[Any]:
-        """What follows from the elements that have their turn."""
+        """The results of the elements whose turn has come."""
         reader = NoteReader(elements)
         blocks = reader.blocks()
         parts = iter(()) if blocks is None else self._parts.of(blocks, states.held)
@@ -66,7 +66,7 @@ class PartitionTurn:
             self._check(reader.notes)
 
     def replayed(self, inputs: dict[str, pa.Table], turn: Turn, tick: int | None) -> Generator[Any, None, Any]:
-        """What follows from the rows that have their turn in a tick; returns what is to be remembered."""
+        """The results of the rows whose turn has come in a tick; returns the next state."""
         writer = self._emitter.writer(tick)
         state = yield from self._replayed(inputs, turn, writer)
         yield from self._emitter.emit((to, block) for to, block, _ in writer.flush())
@@ -95,7 +95,7 @@ class PartitionTurn:
 
 
 def _with_every(held: Iterable[Held], parts: Iterator[StatePart]) -> Iterator[StatePart]:
-    """The parts, and one without rows up to the end of each one that is held, where there are none."""
+    """The parts, and a part without rows up to the end of each held part of the state that gets none."""
     ends = deque(each.end for each in held)
     for part in parts:
         while ends[0] < part.end:

@@ -1,15 +1,15 @@
-"""How many partitions bounded input is replayed in. No result depends on it: only time and memory do."""
+"""The number of partitions for bounded input. No result depends on it: only time and memory do."""
 
 from beam_joins.cores import usable_cores
 
 PARTITION_BYTES = 256 << 20
-"""How much input a partition should have at most; it is replayed in parts. Every worker has a block for each
-partition, and small blocks cost more than parts do.
+"""The most bytes of input that a partition should have; it is replayed in parts. Every worker has a block for
+each partition, and small blocks cost more than parts do.
 """
 
 WORTHWHILE_BYTES = 2 << 20
-"""How much input a partition should have at least: on Spark a partition costs some hundredths of a second in
-every stage.
+"""The least bytes of input that a partition should have: on Spark a partition costs some hundredths of a
+second in every stage.
 """
 
 CORES = usable_cores()
@@ -17,16 +17,16 @@ DEFAULT_PARTITIONS = max(16, 2 * CORES)
 """Enough for the cores of this machine, and for input of some hundred megabytes."""
 
 GROWING_PARTITIONS = max(4, CORES)
-"""How many partitions there are at least in the first of many runs, whose tables may grow: all runs have as
-many, and each partition costs every run some time.
+"""The least number of partitions in the first of many runs, whose tables may grow: all runs have the same
+number, and each partition costs every run some time.
 """
 
 GROWING_BYTES = 512 << 20
-"""How much input of the first of many runs a partition should have at most; what it remembers is in parts."""
+"""The most bytes of input that a partition should have in the first of many runs; its state is in parts."""
 
 
 def growing_partitions(input_bytes: int) -> int:
-    """The number of partitions for many runs, of which the first has input of so many bytes: few, as each costs
+    """The number of partitions for many runs, by the bytes of input of the first run: few, as each costs
     every later run some time.
 
     >>> growing_partitions(0) == GROWING_PARTITIONS, growing_partitions(100 << 30)

@@ -1,7 +1,8 @@
 """A partition that is too large for a turn, in parts: its rows by further bits of the hash by which they were
 routed, as if there were more partitions.
 
-So many bits are the **place** of a row: what meets has one place, and a part has the rows of a range of places.
+These bits are the **place** of a row: rows that meet have one place, and a part has the rows of a range of
+places.
 """
 
 import os
@@ -22,23 +23,23 @@ from beam_joins.transforms.engine.block_files import BlockFolder, reference_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 
 TURN_FACTOR: Final = 10
-"""How many times the bytes of its rows a turn takes, which sorts, joins and gives them."""
+"""The memory of a turn as a multiple of the bytes of its rows: it sorts, joins and gives them."""
 STATE_FACTOR: Final = 4
-"""How many times the bytes of its rows the remembered rows may have that they meet."""
+"""The most bytes of the state that rows meet, as a multiple of the bytes of the rows."""
 FAN_OUT: Final = 16
-"""Into how many parts rows are split of which it is not known how many there are."""
+"""The number of parts that rows of unknown size are split into."""
 SPACE: Final = 1 << 48
-"""Rows of a partition have places from 0 up to it."""
+"""The end of the range of places: rows of a partition have places from 0 up to it."""
 _MOST_PARTS: Final = 256
 _ONE_KEY: Final = 0.9  # a part with so much of what was split has a key, or rows of all parts, that cannot be split
 _PARTS: Final = "parts"
 ROUTED_BY: Final = ("reference", "group", "key")
-"""The columns by which rows meet others, of which the first that there is counts."""
+"""The columns by which rows meet others; the first that the rows have counts."""
 
 
 class Held(NamedTuple):
-    """What is remembered of the places from the end of the one before up to ``end``: so many bytes, to be in so
-    many ``pieces`` at least.
+    """A part of the state, for the places from the end of the part before up to ``end``: its size in bytes,
+    and the least number of ``pieces`` to split it into.
     """
 
     end: int
@@ -59,8 +60,8 @@ NOTHING_HELD: Final = (Held(SPACE),)
 class Parts:
     """Gives the rows of a partition, all at once or one part after another.
 
-    ``memory`` is how many bytes a turn may take; ``folder`` where the blocks lie that are references;
-    ``to_all`` the inputs of which every partition has all rows.
+    ``memory`` is the bytes that a turn may take; ``folder`` the folder of the blocks that travel as
+    references; ``to_all`` the inputs whose rows are all in every partition.
     """
 
     def __init__(self, memory: int, folder: BlockFolder | None, to_all: tuple[str, ...] = ()) -> None:
@@ -74,8 +75,8 @@ class Parts:
         return block if self._folder is None else self._folder.read(block)
 
     def of(self, blocks: Iterable[bytes], held: Sequence[Held] = NOTHING_HELD) -> Iterator[StatePart]:
-        """The rows of a partition, from the first place to the last: those of what is held apart are in parts
-        of their own.
+        """The rows of a partition, from the first place to the last; each part of the state has parts of rows
+        of its own.
         """
         if self._folder is None:
             yield from self._split(blocks, None, 0, held)
@@ -115,7 +116,7 @@ class Parts:
             yield from parts._each_part(_all(batches, _read(map(self.read, blocks))), begin, ends, held)
 
     def _ends(self, begin: int, held: Sequence[Held], size: int | None) -> list[int]:
-        """Where parts end, so that none takes more than a turn may."""
+        """The ends of parts, so that none takes more memory than a turn may."""
         ends = list[int]()
         places = held[-1].end - begin
         for end, bytes_held, pieces in held:
@@ -189,12 +190,12 @@ def _all(batches: dict[str, list[pa.RecordBatch]], rest: Iterable[tuple[str, pa.
 
 
 def _routed_by(rows: pa.RecordBatch | pa.Table) -> Hashes:
-    """The hashes by which rows meet others: of what they look up, of their group or of their key."""
+    """The hashes by which rows meet others: those of their references, their groups or their keys."""
     by = next(name for name in ROUTED_BY if name in rows.schema.names)
     column = combine_chunks(rows.column(by))
     if by != "reference" or not column.null_count:
         return hashes(column)
     key = combine_chunks(rows.column("key"))
-    # the key of a stream's record is not compared: what looks nothing up may be anywhere
+    # the key of a stream's record is not compared: a record that looks nothing up may be anywhere
     otherwise: Any = np.zeros(len(rows), np.uint64) if key.type == VALUES else hashes(key)
     return np.where(valid(column), hashes(column), otherwise)

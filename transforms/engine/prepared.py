@@ -22,7 +22,7 @@ from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python, 
 from beam_joins.transforms.engine.table_type import TableType, as_table, physical_of, table_type
 
 Needs = Literal["turns", "checked", "whole", "final"]
-"""What a transform needs of a table.
+"""The form of a table that a transform needs.
 
 * ``"turns"``: as ``"checked"`` where there are many turns; otherwise any batches. It is for a transform in
   which all changes of a row meet: that finds two changes of a row at one position by itself, but not a late
@@ -38,9 +38,9 @@ Needs = Literal["turns", "checked", "whole", "final"]
 def prepared(table: PCollection[Any], label: str = "Table", *, needs: Needs) -> PCollection[Any]:
     """The table as batches in the form that a transform needs.
 
-    What a transform of this library made is checked and costs nothing. Any other table is grouped by its
-    keys, and the run raises ``ValueError`` for two changes of one row at one position. ``label`` is what the
-    steps are called by.
+    A table that a transform of this library made is checked already and costs nothing. Any other table is
+    grouped by its keys, and the run raises ``ValueError`` for two changes of one row at one position.
+    ``label`` names the steps.
     """
     if needs == "final":
         finals = prepared(table, needs="whole") | label >> beam.FlatMap(_finals)

@@ -70,7 +70,7 @@ class RawChangelog:
         self._write = column_writer("a record", schema)
 
     def __call__(self, records: RoutedRecords) -> None:
-        """Send the rows, and to all partitions what empties the table."""
+        """Send the rows, and to all partitions the truncates."""
         truncating = self._options.get("apply_as_truncates")
         if truncating is not None and (apart := marked_of(truncating.name, truncating.spec, records.column(truncating))).any():
             records, truncates = records.split(apart)
@@ -176,7 +176,7 @@ class RawChangelog:
 
 
 def no_records(schema: pa.Schema | None) -> RoutedRecords:
-    """No records, elements or rows of a batch; what a transform makes of them has the types of its columns."""
+    """No records, elements or rows of a batch; columns made of them have the right types."""
     rows: Any = [] if schema is None else pa.nulls(0, pa.struct(schema))
     return RoutedRecords(rows, np.zeros(0, np.int64), StageFunctions(""), BlockWriter(1))
 

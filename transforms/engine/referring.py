@@ -1,5 +1,5 @@
-"""What the rows of a table refer to, as a user says it: by fields, a function of columns, or a function of
-key and value.
+"""The references of a table's rows, as a user gives them: fields, a function of columns, or a function of key
+and value.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,15 +24,15 @@ from beam_joins.windowed import Windowed
 
 
 class KeyColumn(NamedTuple):
-    """How keys that a function gives, ``None`` for no key, become a column."""
+    """The conversion of the keys that a function gives, ``None`` for no key, to a column."""
 
     of: Callable[[Iterable[Any]], pa.Array]
     type: pa.DataType
 
 
 class Referred(NamedTuple):
-    """What each of the values of a batch refers to, null for nothing; and the changes for whose new value the
-    function raised.
+    """The references of a batch's values, null for none, and the changes for whose new value the function
+    raised.
     """
 
     to: Any
@@ -40,7 +40,7 @@ class Referred(NamedTuple):
 
 
 class References(NamedTuple):
-    """What rows refer to: a column of keys, or of lists one list a row."""
+    """The references of rows: a column of keys, or of lists with one list for each row."""
 
     of: Callable[[ChangeBatch], Referred]
     type: pa.DataType
@@ -50,8 +50,8 @@ class References(NamedTuple):
 
 
 def keys_like(table: TableType, what: str) -> KeyColumn:
-    """How keys become a column that can meet the keys of a table; the run raises ``ValueError`` for one that
-    never can.
+    """The conversion of keys to a column that can meet the keys of a table; the run raises ``ValueError`` for
+    a key that never can.
     """
     coder = key_coder(Any if isinstance(table.key, pa.DataType) else table.key, what)
 
@@ -70,8 +70,8 @@ def keys_like(table: TableType, what: str) -> KeyColumn:
 def one_reference(
     option: str, foreign_key: Any, called: Callable[[Any, Any], Any], functions: StageFunctions, left: TableType, keys: KeyColumn
 ) -> References:
-    """What rows refer to, each to one row, as the user has ``foreign_key`` it; ``called`` is the function that a
-    field's name stands for.
+    """The references of rows, one for each row, by the user's ``foreign_key``; ``called`` is the function
+    that a field's name stands for.
 
     Raises ``ValueError`` for columns that the values of the left table do not have.
     """
@@ -87,7 +87,7 @@ def one_reference(
 def listed_references(
     foreign_keys: Any, called: Callable[[Any, Any], Any], functions: StageFunctions, left: TableType, keys: KeyColumn
 ) -> References:
-    """What rows refer to, each to the rows of a list."""
+    """The references of rows, a list of them for each row."""
     function = functions.function("foreign_keys", foreign_keys, called, fresh=True)
 
     def of_list(key: Any, value: Any) -> tuple[Any, ...]:

@@ -12,8 +12,8 @@ Every stateful transform is one or more uses of it:
    partition, until its event-time timer fires;
 4. then it gives them to its operator, which calls a kernel of :mod:`beam_joins`.
 
-What comes out does not depend on the order of arrival, the number of partitions or the runner, since an
-operator sees all rows of a routing key in the order of their positions and nothing else.
+The output does not depend on the order of arrival, the number of partitions or the runner, since an operator
+sees all rows of a routing key in the order of their positions and nothing else.
 """
 
 from collections.abc import Callable
@@ -52,8 +52,8 @@ def element_time(timestamp: Timestamp) -> int:
     """The event time of an element in microseconds, cut to the millisecond as Beam cuts it between stages:
     towards 1970.
 
-    Within a fused stage an element still has its microseconds, so what reads them would depend on the shape
-    of the pipeline.
+    Within a fused stage an element still has its microseconds, so a result that depended on them would depend
+    on the shape of the pipeline.
 
     >>> element_time(Timestamp(micros=1_999)), element_time(Timestamp(micros=-1_999))
     (1000, -1000)
@@ -69,7 +69,7 @@ does not look at it.
 
 
 class BundleDoFn(beam.DoFn):
-    """A DoFn with one writer for a bundle: what has not left it by the end of the bundle leaves then."""
+    """A DoFn with one writer for a bundle; the writer is flushed at the end of the bundle."""
 
     def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter
@@ -79,7 +79,7 @@ class BundleDoFn(beam.DoFn):
         self._writer = self._emitter.writer()
 
     def finish_bundle(self) -> list[Any]:
-        """Give what is left in the writer."""
+        """Give the rest of the writer's blocks."""
         return self._emitter.emit((to, timestamped(block, micros)) for to, block, micros in self._writer.flush())
 
 
@@ -250,7 +250,7 @@ class Replay(Stage):
         return self._released(together, label, ResumedTurn(memory, partition, parts.memory), emitter)
 
     def _released(self, together: PCollection[Any], label: str, turn: Released, emitter: Emitter) -> Any:
-        """What follows from the only turns of partitions, which several workers of the direct runner share."""
+        """The results of the only turns of partitions; several workers of the direct runner share the turns."""
         fires = only_turn(together)
         if not spreads(together):
             return self._outputs(together, stateful_dofn(label, turn, fires, emitter))

@@ -1,4 +1,4 @@
-"""The pipeline options of the engine, and what follows from them."""
+"""The pipeline options of the engine, and the settings that follow from them."""
 
 import logging
 from functools import cache
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReplayOptions(PipelineOptions):
-    """Pipeline options of the engine, each of which begins with ``--beam_joins``."""
+    """The pipeline options of the engine, whose names all begin with ``--beam_joins``."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -93,7 +93,7 @@ def has_one_turn(pcoll: PCollection[Any]) -> bool:
 
 
 def folder_for(pcoll: PCollection[Any] | PBegin) -> StateFolder | None:
-    """The folder of what the runs of the pipeline remember, if they do."""
+    """The folder for the state of the pipeline's runs; ``None`` without one."""
     return folder_of(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state)
 
 
@@ -124,7 +124,7 @@ def _warn_of(running_mode: str) -> None:
 
 
 def memory_for(pcoll: PCollection[Any]) -> int:
-    """How many bytes the rows of a turn may take; raises ``ValueError`` for an option that is not positive."""
+    """The bytes that the rows of a turn may take; raises ``ValueError`` for an option that is not positive."""
     megabytes: int = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_memory
     if megabytes < 1:
         raise ValueError(f"--beam_joins_memory={megabytes}: give a positive number of megabytes, such as {MEMORY_MB}")

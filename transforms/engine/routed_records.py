@@ -59,7 +59,7 @@ class RoutedRecords:
     def column(
         self, option: Option, arguments: Callable[[], tuple[Sequence[Any], ...]] | None = None, *, where: Bools | None = None
     ) -> Values:
-        """What an option gives for every record: a column where the records have columns, or else objects.
+        """The values of an option for all records: a column where the records have columns, or else objects.
 
         A function of one record is called with the record, or with the ``arguments``, for the records that
         are left, and of them those ``where`` it is asked for.
@@ -73,10 +73,10 @@ class RoutedRecords:
         return self.each(option.called, *columns, where=where)
 
     def each(self, call: Callable[..., Any], *columns: Sequence[Any], where: Bools | None = None, stays: bool = False) -> list[Any]:
-        """What a function gives for the cells of each record that is left, and ``where`` it is asked for,
+        """The results of a function on the cells of each record that is left and that ``where`` selects,
         ``None`` for others.
 
-        A record for which it raises what is handled goes to ``bad``, and ``stays`` or is no longer left.
+        A record for which it raises a handled exception goes to ``bad``, and is left only with ``stays``.
         """
         wanted = self.left if where is None else self.left & where
         if wanted.all() and not self.functions.handles_any:
@@ -116,7 +116,7 @@ class RoutedRecords:
         return position, within
 
     def drop(self, reason: str, values: Values) -> None:
-        """Drop those that have a null in ``values``."""
+        """Drop the records that have a null in ``values``."""
         lost = self.left & ~present(values)
         if lost.any():
             index = np.flatnonzero(lost)
@@ -124,7 +124,7 @@ class RoutedRecords:
             self.left &= ~lost
 
     def split(self, apart: Bools) -> tuple["RoutedRecords", "RoutedRecords"]:
-        """Those that are not ``apart``, and those that are."""
+        """The records that are not ``apart``, and the records that are."""
         return self._some(~apart), self._some(apart)
 
     def _some(self, chosen: Bools) -> "RoutedRecords":
@@ -137,7 +137,7 @@ class RoutedRecords:
         return some
 
     def kept(self, values: Any) -> Any:
-        """Those of ``values``, one for each record, of the records that are left."""
+        """The ``values`` of the records that are left; ``values`` has one for each record."""
         if self.left.all():
             return values
         return values.filter(pa.array(self.left)) if isinstance(values, pa.Array) else [values[n] for n in np.flatnonzero(self.left)]
@@ -151,7 +151,7 @@ class RoutedRecords:
 
 
 def present(values: Values) -> Bools:
-    """For which records something is given."""
+    """The records with a value."""
     return valid(values) if isinstance(values, pa.Array) else np.array([each is not None for each in values], np.bool_)
 
 
@@ -166,9 +166,7 @@ def element_times(micros: Ints) -> Ints:
 
 
 def pairs(elements: Iterable[Any], wrong: str) -> tuple[list[Any], list[Any]]:
-    """The keys and the values of pairs; raises ``ValueError``, which says what is ``wrong``, for anything
-    else.
-    """
+    """The keys and the values of pairs; raises ``ValueError`` with the message ``wrong`` for anything else."""
     keys, values = [], []
     for element in elements:
         if not isinstance(element, tuple) or len(element) != 2:
@@ -182,7 +180,7 @@ class RecordRoute(beam.PTransform[Any, Any]):
     """RoutedRecords into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of
     elements, or with a ``schema`` of batches.
 
-    ``options`` are names of options and what is given as each: every batch must have the columns that they
+    ``options`` are pairs of an option's name and its value: every batch must have the columns that the values
     name.
     """
 

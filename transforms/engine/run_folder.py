@@ -24,7 +24,7 @@ _ATTACHED: Final = "_beam_joins_blocks"
 
 
 def block_folder(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
-    """The folder for the blocks of a pipeline, in the one that is asked for or, where all workers are on this
+    """The folder for the blocks of a pipeline, in the folder ``asked`` or, where all workers are on this
     machine, in that for temporary files; ``None`` where blocks travel as they are.
 
     It is made when the pipeline runs and removed when that has ended. Raises ``ValueError`` for a folder that
@@ -37,7 +37,7 @@ def block_folder(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
 
 
 def _attached(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
-    if asked == INLINE or pipeline.options.view_as(StandardOptions).streaming:  # what is restored has no folder
+    if asked == INLINE or pipeline.options.view_as(StandardOptions).streaming:  # a restored run has no folder
         return None
     if asked is not None and (not asked or FileSystems.get_scheme(asked) is not None):
         raise ValueError(f"--beam_joins_blocks={asked}: give a folder that all workers reach by this path, or {INLINE}")
@@ -51,7 +51,7 @@ def _attached(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
 
 
 class _Made:
-    """The folder while the run lasts, locked, so that no other process takes it for one that was left behind."""
+    """The folder while the run lasts, locked, so that no other process takes it for a folder left behind."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -90,7 +90,7 @@ def _made(path: str) -> FileLock:
                 lock.take(wait=True)
             if os.path.exists(path):
                 return lock
-            lock.close()  # another process has taken it for one that was left behind
+            lock.close()  # another process has taken it for a folder left behind
 
 
 def _remove_left(parent: str) -> None:

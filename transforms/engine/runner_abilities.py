@@ -14,9 +14,9 @@ _STREAMING: Final = "PrismRunner, or a Flink runner (PortableRunner with its job
 
 
 class Abilities(NamedTuple):
-    """What a runner can do.
+    """The abilities of a runner.
 
-    * ``in_memory``: its workers are on this machine, and it keeps in memory what goes from stage to stage.
+    * ``in_memory``: its workers are on this machine, and it keeps the elements between stages in memory.
     * ``not_unbounded``, ``not_streaming``: why it cannot replay unbounded input, or any with ``--streaming``, as
       the end of a sentence that begins with the transform; empty where it can.
     * ``runs``: whether it runs a pipeline at all.

@@ -27,7 +27,7 @@ class StageFunctions(Functions):
         self._own_types = OwnTypes()
 
     def take(self) -> Iterator[Any]:
-        """What has gone to ``bad`` since the last time, for a DoFn to give."""
+        """The elements that have gone to ``bad`` since the last time, for a DoFn to give."""
         return (TaggedOutput(BAD, element) for element in self._take_elements())
 
     def _take_elements(self) -> list[Any]:
@@ -48,7 +48,7 @@ class StageFunctions(Functions):
         return handling
 
     def replay(self, operator: Operator) -> Operator:
-        """The operator, giving what has gone to ``bad`` too."""
+        """The operator, giving also the elements that have gone to ``bad``."""
         if not self.handles_any:
             return operator
 
@@ -60,5 +60,5 @@ class StageFunctions(Functions):
         return handling
 
     def give(self, writer: BlockWriter) -> None:
-        """Put what has gone to ``bad`` since the last time into the writer."""
+        """Put the elements that have gone to ``bad`` since the last time into the writer."""
         writer.bad(self._take_elements())

@@ -1,4 +1,5 @@
-"""Whole files on any filesystem that Beam knows; what a cloud's library raises becomes an ``OSError`` of one line.
+"""Whole files on any filesystem that Beam knows; errors of a cloud's library become an ``OSError`` of one
+line.
 
 A store of objects has no folders: names begin alike. Its rename is a copy that replaces, and a delete.
 """
@@ -20,7 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 PART: Final = ".part"
 SECONDS: Final = 8.0
-"""How long a store may take to answer for the first time."""
+"""The seconds that a store may take to answer for the first time."""
 _EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "azfs": "azure", "hdfs": "hadoop"}
 _OURS: Final = {"builtins", "beam_joins", "pyarrow"}
 _MISSING, _RIGHTS = 404, (401, 403)
@@ -37,7 +38,7 @@ def is_remote(path: str) -> bool:
 
 
 def cause(error: BaseException) -> str:
-    """What went wrong, in one line; of an error of Beam's filesystems the first of the errors within.
+    """The cause of an error, in one line; for an error of Beam's filesystems, the first of the errors within.
 
     >>> cause(BeamIOError("exists() operation failed", {"s3://a/b": PermissionError("Forbidden")}))
     'Forbidden'
@@ -69,7 +70,7 @@ def _is_foreign(error: Exception) -> bool:
 
 
 def exists(path: str) -> bool:
-    """Whether there is a file at a path."""
+    """Whether a file exists at a path."""
     if not is_remote(path):
         return os.path.exists(path)
     with calling(path):
@@ -77,7 +78,7 @@ def exists(path: str) -> bool:
 
 
 def read_whole(path: str) -> bytes | None:
-    """The content of a file; ``None`` if there is none. Raises ``OSError``."""
+    """The content of a file; ``None`` if it does not exist. Raises ``OSError``."""
     with calling(path):
         try:
             with open(path, "rb") if not is_remote(path) else FileSystems.open(path) as file:
@@ -136,7 +137,7 @@ class _S3Object(io.RawIOBase):
 
 
 def write_whole(path: str, content: Any) -> None:
-    """Write a file; whoever reads it under its name gets it whole, or the one that was there before."""
+    """Write a file; its readers get either the whole new file or the file that was there before."""
     if is_remote(path):
         with calling(path), create_file(path, CompressionTypes.UNCOMPRESSED) as file:
             file.write(bytes(content))
@@ -154,7 +155,7 @@ def write_whole(path: str, content: Any) -> None:
 
 
 def rename(source: str, target: str) -> None:
-    """Rename a file, in place of one that is there; atomically on local filesystems."""
+    """Rename a file, replacing an existing one; atomically on local filesystems."""
     if not is_remote(target):
         os.replace(source, target)
         return
@@ -167,7 +168,7 @@ def rename(source: str, target: str) -> None:
 
 
 def move(source: str, target: str) -> None:
-    """Rename a file, in place of one that is there; raises ``FileNotFoundError`` if it is under neither name."""
+    """Rename a file, replacing an existing one; raises ``FileNotFoundError`` if it is under neither name."""
     if exists(source):
         if not is_remote(target):
             os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
@@ -191,7 +192,7 @@ def files_below(folder: str, beginning: str = "") -> list[str]:
 
 
 def remove_files(paths: Iterable[str]) -> None:
-    """Remove files of another filesystem, of which somebody else may remove some too. Raises ``OSError``."""
+    """Remove files of another filesystem, where others may remove some of them too. Raises ``OSError``."""
     if listed := list(paths):
         try:
             with calling(listed[0]):

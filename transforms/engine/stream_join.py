@@ -1,5 +1,5 @@
-"""The join of two streams in a partition, and what comes out of it: pairs for pairs, record batches for
-record batches.
+"""The join of two streams in a partition, and its results: pairs for pairs, record batches for record
+batches.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ SIDES = ("left", "right")
 
 
 Results = Callable[[Matches], Iterator[Any]]
-"""Gives what the join of two streams makes of the records that match."""
+"""Gives the results of the join of two streams for the records that match."""
 
 
 def pairs_joined(joiner: Callable[..., Any], functions: Functions, types: tuple[TableType, TableType]) -> Results:
@@ -114,7 +114,7 @@ def joiner_of_pairs(transform: str, joiner: Joiner, schema: Schema | None) -> Ca
 
 
 def joined_streams(how: WindowedHow, spans: Spans, results: Results, types: tuple[TableType, TableType]) -> Operator:
-    """The join of the records of a partition; ``types`` is what is known of the two streams."""
+    """The join of the records of a partition; ``types`` are the types of the two streams."""
 
     def joined(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, IntervalState]:
         arrived = [in_time(inputs.get(side, no_rows(of_stream)), turn.passed) for side, of_stream in zip(SIDES, types, strict=True)]

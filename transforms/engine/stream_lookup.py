@@ -131,7 +131,7 @@ def _stream_rows(
     null_reason: str,
     keeps_all: bool,
 ) -> Callable[[RoutedRecords], None]:
-    """The rows of records; one that looks nothing up is dropped for the reason, unless all are kept."""
+    """The rows of records; a record that looks nothing up is dropped for the reason, unless all are kept."""
     sequence = incoming.sequence(functions)
 
     def rows(records: RoutedRecords) -> None:
@@ -139,7 +139,7 @@ def _stream_rows(
         looked_up = records.each(row_key, *arguments(), stays=keeps_all) if columns is None else columns(value)
         if not keeps_all:
             records.drop(null_reason, looked_up)
-        # what looks nothing up needs no position
+        # records that look nothing up need no position
         position, _ = records.placed(sequence, arguments, where=present(looked_up))
         reference = keys.of(records.kept(looked_up)) if columns is None else records.kept(looked_up)
         # the stream's own key is carried along and not compared, so it comes back as it was

@@ -1,4 +1,4 @@
-"""What a stream is to a transform that replays it: rows with a key, a value, an event time and a position.
+"""Streams as transforms replay them: rows with a key, a value, an event time and a position.
 
 A stream is of ``(key, value)`` pairs, each at the time of its element, cut to the millisecond; or of Arrow
 batches with columns for key and time.
@@ -31,7 +31,7 @@ NO_PAIR = "a stream is of (key, value) pairs, but has {}: make pairs of it with 
 
 
 def stream_type(transform: str, stream: PCollection[Any], sequence_by: Any) -> TableType:
-    """What is known of a stream's keys, values and order; raises ``ValueError`` for a table."""
+    """The types of a stream's keys and values, and its order; raises ``ValueError`` for a table."""
     if is_changes(stream) or is_batches(stream):
         raise ValueError(f"{transform} takes a stream of (key, value) pairs here, not a table: apply TableToStream() to the table")
     return TableType(*pair_types(stream.element_type), "time" if sequence_by is None else "sequence")
@@ -54,7 +54,9 @@ def require_one_order(transform: str, stream: TableType, table: TableType) -> No
 
 
 class StreamOptions(NamedTuple):
-    """How a transform is told to read its streams; ``key`` and ``timestamp_by`` are columns of batches."""
+    """The options by which a transform reads its streams; ``key`` and ``timestamp_by`` are columns of
+    batches.
+    """
 
     transform: str
     key: str | Sequence[str] | None
@@ -65,7 +67,7 @@ class StreamOptions(NamedTuple):
     def of(
         cls, transform: str, key: Any, timestamp_by: Any, sequence_by: Fields | OfRow | None, schemas: Sequence[Any] = ()
     ) -> "StreamOptions":
-        """The options; raises ``ValueError`` for one that is not of its form, and for a schema that is none."""
+        """The options; raises ``ValueError`` for a malformed option, and for a schema that is none."""
         if key is not None and not callable(key):
             columns("key", key)
         if timestamp_by is not None and not callable(timestamp_by):
@@ -139,7 +141,7 @@ class Stream:
             key, value, arguments = self.keyed(records, null_values=null_values)
             if not null_keys:
                 records.drop("null_key", key)
-            # what meets nothing needs no order
+            # records that meet nothing need no order
             position, within = records.placed(sequence, arguments, where=present(key))
             key, value = records.kept(key), records.kept(value)
             if coder is not None:
@@ -155,7 +157,7 @@ class Stream:
         return self.read(label, rows, functions, (to, *tags, *handling.tags))
 
     def read(self, label: str, rows: Callable[[RoutedRecords], None], functions: StageFunctions, to: tuple[str, ...]) -> Any:
-        """The outputs ``to`` of what makes rows of the stream's records."""
+        """The outputs ``to`` of ``rows``, which makes rows of the stream's records."""
         specs = [(name, getattr(self._options, name)) for name in ("key", "timestamp_by", "sequence_by")]
         return self._stream | label >> RecordRoute(rows, functions, schema=self._schema, options=specs, to=to)
 

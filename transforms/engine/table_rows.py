@@ -40,14 +40,14 @@ def newest(batch: ChangeBatch, columns: frozenset[str] | None = None) -> pa.Reco
 
 
 def last_of_each(rows: pa.Table | pa.RecordBatch) -> Any:
-    """Of rows as :func:`newest` gives them the last change of each key."""
+    """The last change of each key among rows as :func:`newest` gives them."""
     (code,) = factorize(combine_chunks(rows["key"]))
     by = ordered(code, integers(rows["position"]))
     return rows.take(pa.array(by[ends(code[by])]))
 
 
 def no_rows(of_table: TableType) -> pa.Table:
-    """What :func:`newest` gives of a table without a batch."""
+    """The result of :func:`newest` for a table without a batch."""
     types = {"key": of_table.key_column, "value": of_table.value_column, "timestamp": pa.int64(), "position": pa.int64()}
     # Arrow makes no empty table with columns of opaque keys in others
     return pa.table({name: pa.nulls(0, kind) for name, kind in types.items()})

@@ -1,4 +1,5 @@
-"""The type of a table when a pipeline is built: the types of its keys and values, and what its positions are.
+"""The type of a table when a pipeline is built: the types of its keys and values, and the order of its
+positions.
 
 The type is part of the collection's element type, so steps that keep the element type keep it:
 ``beam.Reshuffle``, ``beam.Flatten``, or a step with ``with_output_types(table.element_type)``. How the
@@ -20,8 +21,8 @@ from beam_joins.parameters import Parameterised, parameterised
 from beam_joins.windowed import Grid, Windowed
 
 Order = Literal["time", "sequence", "mixed", "unknown"]
-"""What a position is: the event time, a sequence of the source, one or the other behind a Flatten of both, or
-unknown.
+"""The order of positions: the event time, a sequence of the source, one or the other behind a Flatten of
+both, or unknown.
 """
 
 _MADE = "_beam_joins_table"
@@ -30,11 +31,11 @@ NOT_KNOWN_WINDOWED = (
     ".with_output_types(table.element_type),"
     " or use as_windowed_table(table)"
 )
-"""What a message says of a table that is not known to be windowed."""
+"""The hint in messages about a table that is not known to be windowed."""
 
 
 class TableType(NamedTuple):
-    """What is known of a table; ``Any`` and ``"unknown"`` where nothing is.
+    """The type of a table; ``Any`` and ``"unknown"`` where it is not known.
 
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a
     windowed table are ``Windowed[K]``, and ``key`` is K. ``windows`` are all windows of a windowed table,
@@ -65,7 +66,7 @@ class TableType(NamedTuple):
 
 
 Form = Literal["unchecked", "checked", "whole", "final"]
-"""How the changes of a table lie in a collection; each form is also the ones before it.
+"""The form of a table's changes in a collection; each form is also the ones before it.
 
 In a ``"checked"`` one a row has at most one change at a position, with the right old value, as transforms of
 this library make it; in a ``"whole"`` one all changes of a row are in one batch; in a ``"final"`` one a row
@@ -74,7 +75,7 @@ has one change, its insert.
 
 
 class Physical(NamedTuple):
-    """What holds of a table in one collection, and is lost in any step of another library.
+    """The properties of a table in one collection, which are lost in any step of another library.
 
     ``bytes`` is about the size of its rows, ``None`` where that is not known.
     """
@@ -115,7 +116,7 @@ def as_table(pcoll: PCollection[Any], of_table: TableType, physical: Physical = 
 
 
 class _Made(NamedTuple):
-    """What a transform of this library knows of a collection that it has made."""
+    """The type and the properties of a table in a collection that a transform of this library has made."""
 
     type: TableType
     physical: Physical
@@ -132,14 +133,14 @@ def is_changes(pcoll: PCollection[Any]) -> bool:
 
 
 def table_type(pcoll: PCollection[Any]) -> TableType:
-    """What is known of a table: what the transform that made it knew, or what its element type still says."""
+    """The type of a table: that of the transform that made it, or what its element type still says of it."""
     made: _Made | None = getattr(pcoll, _MADE, None)
     return _of_hint(pcoll.element_type) if made is None else made.type
 
 
 def physical_of(pcoll: PCollection[Any]) -> Physical:
-    """What holds of the table in this collection: what the transform that made the collection knew, or
-    nothing.
+    """The properties of the table in this collection, set by the transform that made it, or else the
+    defaults.
     """
     made: _Made | None = getattr(pcoll, _MADE, None)
     return Physical() if made is None else made.physical

@@ -1,8 +1,8 @@
 """The grid of event time on which the partitions of unbounded input have their turns, and the stages that
 wait for each other on it.
 
-A row's turn comes with the end of the tick that its timestamp lies in. What a turn gives goes on with that
-end as Beam's timestamp, and has its turn at the next stage for the same tick: there the timers stand a
+A row's turn comes with the end of the tick that its timestamp lies in. The results of a turn go on with that
+end as Beam's timestamp, and have their turn at the next stage for the same tick: there the timers stand a
 millisecond later for each stage above, so that all stages above have had theirs: a runner may fire a timer as
 soon as the watermark has reached it, which the timers of the stages above hold back no longer than to their
 own time.
@@ -28,10 +28,10 @@ from beam_joins.transforms.engine.block_writer import END, TURN, all_timestamped
 TICK_SECONDS = 1.0
 _LEAST_SECONDS = 0.1
 _STAGE = 1000
-"""How much later, in microseconds, the timers of a stage stand than those of the stage above."""
+"""The delay, in microseconds, of a stage's timers behind those of the stage above."""
 _EARLY = 20 * _STAGE
-"""How much earlier, in microseconds, ticks end than at multiples of their length: Flink cuts the watermarks of
-sources to whole seconds, and one of them should let all stages of a tick have their turn.
+"""The microseconds by which ticks end before multiples of their length: Flink cuts the watermarks of sources
+to whole seconds, and one of them should let all stages of a tick have their turn.
 """
 
 
@@ -52,7 +52,7 @@ class TickOptions(PipelineOptions):
 
 
 class Ticks(NamedTuple):
-    """The length of a tick and how much later the timers of a stage stand, in microseconds."""
+    """The length of a tick and the delay of a stage's timers, in microseconds."""
 
     micros: int
     lag: int = 0
@@ -80,7 +80,7 @@ class Ticks(NamedTuple):
         return None if micros >= END else self.number(micros) * self.micros - _EARLY
 
     def fires_at(self, due: int) -> int:
-        """The time of the timer of a tick, and of what its turn gives.
+        """The time of the timer of a tick, and of the results of its turn.
 
         >>> Ticks(1_000_000, lag=3000).fires_at(4_980_000)
         4983000
@@ -97,7 +97,7 @@ class Ticks(NamedTuple):
 
 
 def tick_micros(pipeline: Pipeline) -> int:
-    """The length of a tick of a pipeline; raises ``ValueError`` for one that makes no sense."""
+    """The length of a tick of a pipeline; raises ``ValueError`` for a length that makes no sense."""
     seconds: float = pipeline.options.view_as(TickOptions).beam_joins_tick
     if not math.isfinite(seconds) or seconds < _LEAST_SECONDS:
         raise ValueError(f"--beam_joins_tick={seconds:g}: give {_LEAST_SECONDS:g} seconds or more")
@@ -115,8 +115,8 @@ def only_turn(pcoll: PCollection[Any]) -> Timestamp:
 
 
 def at_event_time(pcoll: PCollection[Any]) -> Callable[[Any, int], Any]:
-    """What gives an element, made of one of this collection, its event time: of unbounded input it keeps that
-    of the turn, as the watermark has passed its own.
+    """The function that gives an element, made of one of this collection, its event time: of unbounded input
+    the element keeps that of the turn, as the watermark has passed its own.
     """
     return timestamped if pcoll.is_bounded else lambda element, micros: element
 
@@ -135,7 +135,7 @@ class TurnDoFn(WaitingDoFn):
 
 
 def stages_above(pcoll: PCollection[Any], kind: type[WaitingDoFn] = TurnDoFn) -> int:
-    """How many stages with such a DoFn an element can have passed, at most."""
+    """The largest number of stages with such a DoFn that an element can have passed."""
     counts: dict[Any, int] = {}
 
     def of(each: Any) -> int:

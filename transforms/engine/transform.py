@@ -1,4 +1,6 @@
-"""A public transform: its options, as given, and what of them a run that goes on must not change."""
+"""A public transform: its options, as given, and the properties of it that must be equal in every run of a
+folder.
+"""
 
 import inspect
 import re
@@ -95,8 +97,8 @@ def label_of(pipeline: Pipeline) -> str:
 
 
 def fingerprint(pipeline: Pipeline) -> Fingerprint:
-    """What the public transform that is being applied must be in every run of a folder: its class, its
-    options, and the columns of its inputs.
+    """The properties of the public transform that is being applied, equal in every run of a folder: its
+    class, its options, and the columns of its inputs.
     """
     applied, transform = next(
         (each, each.transform) for each in reversed(pipeline.transforms_stack) if isinstance(each.transform, Transform)

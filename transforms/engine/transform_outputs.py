@@ -1,5 +1,5 @@
-"""The outputs of a transform: the main one, the records that it cannot use with their reasons, and those that
-a user's function raises for.
+"""The outputs of a transform: the main one, the records that it cannot use with their reasons, and the
+records for which a user's function raises.
 """
 
 import copy
@@ -18,8 +18,8 @@ from beam_joins.user_functions import ExceptionClass
 
 
 class Handling:
-    """What one application of a transform does with the exceptions of its functions: ``tags`` are the outputs
-    that a stage needs for that.
+    """The handling of exceptions in the functions of one application of a transform; ``tags`` are the outputs
+    that a stage needs for it.
     """
 
     def __init__(self, label: str, exc_class: ExceptionClass | None) -> None:
@@ -28,7 +28,7 @@ class Handling:
         self._bad: list[PCollection[Any]] = []
 
     def apply(self, label: str, run: Any, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """The main output of a ``ParDo`` that gives what :meth:`StageFunctions.take` does."""
+        """The main output of a ``ParDo`` that gives the elements of :meth:`StageFunctions.take` too."""
         if not self.tags:
             plain: PCollection[Any] = pcoll | label >> run
             return plain
@@ -69,7 +69,7 @@ class HandlesExceptions(Transform[In, Out], Generic[In, Out, OutAndBad]):
 
         An element of ``bad`` is ``(record, (class name, message, traceback lines))``, as in Beam's dead
         letters. With :meth:`with_outputs` ``bad`` is the last field. ``exc_class`` is an exception class or a
-        tuple of them; other exceptions fail the run. ``docs/functions.md`` lists what has no result then.
+        tuple of them; other exceptions fail the run. ``docs/functions.md`` lists the effects.
 
         Raises ``ValueError`` for anything else, and for a transform with a vectorized function, which gets
         many records at once.

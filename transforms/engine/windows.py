@@ -74,7 +74,7 @@ def _of_size(grid: Grid, window_fn: Any) -> Assign:
 
 
 def without_merging(window_fn: Any) -> WindowFn:
-    """The given window function; raises ``ValueError`` for one that merges windows, or has none."""
+    """The given window function; raises ``ValueError`` for a function that merges windows, or has none."""
     remedy = "give FixedWindows or SlidingWindows of apache_beam.transforms.window"
     if not isinstance(window_fn, WindowFn):
         raise ValueError(f"window_fn={window_fn!r} is no WindowFn: {remedy}")

@@ -7,8 +7,8 @@ from apache_beam.pipeline import AppliedPTransform, Pipeline, PipelineVisitor
 
 
 def connected(pipeline: Pipeline, labels: Iterable[str]) -> list[set[str]]:
-    """The full labels of replays in groups: in each there is a way from any to any other, in whichever
-    direction at each step.
+    """The full labels of replays in groups: two replays are in one group if a path connects them, in
+    whichever direction at each step.
     """
     visitor = _Upstream(labels)
     pipeline.visit(visitor)

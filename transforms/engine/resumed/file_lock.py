@@ -19,7 +19,7 @@ class FileLock:
         _open.add(self)
 
     def take(self, *, wait: bool) -> None:
-        """Keep other holders away; raises ``OSError`` if there is one and this is not to wait, or if the
+        """Keep other holders away; raises ``OSError`` if the lock is held and ``wait`` is false, or if the
         filesystem has no locks.
         """
         fcntl.flock(self._handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

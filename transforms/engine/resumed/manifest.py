@@ -1,5 +1,5 @@
-"""The manifest of a folder: what every transform remembers after the last run that ended well, and when
-another run may go on with it.
+"""The manifest of a folder: the state of every transform after the last run that ended well, and the
+conditions for another run to go on with it.
 """
 
 import json
@@ -21,10 +21,10 @@ Fingerprint = dict[str, Any]
 
 
 class Remembered(NamedTuple):
-    """What a transform remembers.
+    """The state of a transform after a run.
 
-    * ``frontier`` and ``latest``: the largest position and event time, of all that it is connected with.
-    * ``columns``: the schemas of its inputs; ``notes``: what was noted of them.
+    * ``frontier`` and ``latest``: the largest position and event time, of all transforms connected with it.
+    * ``columns``: the schemas of its inputs; ``notes``: the notes on them.
     * ``partitions``: the parts of their states.
     """
 
@@ -42,8 +42,8 @@ class Remembered(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """``run`` is the number of the last run, ``inputs`` what readers have seen, ``transforms`` are by their
-    full labels.
+    """The contents of a manifest: ``run`` is the number of the last run, ``inputs`` the progress of readers,
+    and ``transforms`` are by their full labels.
     """
 
     run: int = 0
@@ -59,8 +59,8 @@ class Manifest(NamedTuple):
 
 
 class TurnEnded(NamedTuple):
-    """What a partition has written after its turn: its largest position and timestamp, and the schemas of its
-    inputs.
+    """The record that a partition writes after its turn, with its largest position and timestamp, and the
+    schemas of its inputs.
     """
 
     label: str
@@ -106,7 +106,7 @@ def read_manifest(text: str, name: str) -> Manifest:
 
 
 def write_journal(manifest: str, moves: Iterable[tuple[str, str]]) -> str:
-    """What a commit is to do, with a checksum: the manifest that it writes, and the files that it renames.
+    """The journal of a commit, with a checksum: the manifest that it writes, and the files that it renames.
 
     >>> read_journal(write_journal("{}", [("a.part", "a")]), "commit.json")
     ('{}', [('a.part', 'a')])
@@ -129,7 +129,7 @@ def read_journal(text: str, name: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 def require_same(root: str, before: Manifest, now: Mapping[str, Fingerprint]) -> None:
-    """Raise :class:`StateRefused`, which says what has changed, unless the pipeline has the transforms of the
+    """Raise :class:`StateRefused`, which names the difference, unless the pipeline has the transforms of the
     runs before.
     """
     if not before.transforms:
@@ -209,8 +209,8 @@ def text_schema(text: str) -> pa.Schema:
 
 
 def common_columns(label: str, one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
-    """The schemas of inputs, as texts, of which there are two; raises :class:`StateRefused` for those that have nothing
-    in common.
+    """The common schemas of inputs, as texts, from two; raises :class:`StateRefused` for schemas that have
+    nothing in common.
     """
     return {**one, **{name: _common(label, name, one[name], schema) if name in one else schema for name, schema in other.items()}}
 
@@ -226,7 +226,7 @@ def _common(label: str, name: str, one: str, other: str) -> str:
 
 
 def largest(*numbers: int | None) -> int | None:
-    """The largest of numbers, of which ``None`` is none."""
+    """The largest of the numbers that are not ``None``; ``None`` without any."""
     return max((each for each in numbers if each is not None), default=None)
 
 

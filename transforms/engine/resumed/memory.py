@@ -32,7 +32,7 @@ BEGUN = "begun"
 
 
 class Memory(NamedTuple):
-    """What the workers know of a transform's last run, as in
+    """The state of a transform after its last run, for the workers; the fields are those of
     :class:`~beam_joins.transforms.engine.resumed.manifest.Remembered`.
 
     ``prefix`` begins the names of the files that they write.
@@ -48,7 +48,7 @@ class Memory(NamedTuple):
     partitions: Mapping[str, Sequence[DescribedPart]]
 
     def require_begun(self) -> None:
-        """Raise :class:`StateRefused` where a worker does not see what the run has written."""
+        """Raise :class:`StateRefused` where a worker does not see the files that the run has written."""
         if not self.files.exists(name := f"{self.prefix.rpartition('/')[0]}/{BEGUN}"):
             raise StateRefused(
                 f"{self.files.path(name)} is not there: all workers must reach the folder of a state by the same path, and nobody may "
@@ -62,7 +62,9 @@ class Memory(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What an operator remembers, and what there was in the rows that it got."""
+    """The state of an operator, and the largest position and timestamp and the columns of the rows that it
+    got.
+    """
 
     state: Any
     position: int | None
@@ -84,7 +86,7 @@ def observed(operator: Operator, memory: Memory) -> Operator:
 
 
 class _Seeing:
-    """The parts of a partition's state, and what there was in the rows of their turns."""
+    """The parts of a partition's state, and the positions, timestamps and columns of the rows of their turns."""
 
     def __init__(self, label: str, parts: StateParts) -> None:
         self._label = label
@@ -113,7 +115,7 @@ class ResumedTurn:
         self._has_begun = False
 
     def __call__(self, partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[Any]:
-        """What follows from the elements of the partition."""
+        """The results of the partition's elements."""
         memory, notes = self._memory, dict[str, list[str]]()
         described = [(end, part) for end, part in memory.partitions.get(str(partition), ())]
         read = partial(read_snapshot, get=memory.files.get, checksum=memory.files.checksum)
@@ -178,7 +180,7 @@ def _shown(schema: pa.Schema) -> str:
 
 
 def _largest_of(tables: Iterable[pa.Table], column: str) -> int | None:
-    """The largest number in a column of the rows that meet others: what has no key has no position."""
+    """The largest number in a column of the rows that meet others: rows without a key have no position."""
     maxima = []
     for rows in tables:
         if column in rows.column_names and len(rows):

@@ -65,7 +65,7 @@ class StateFiles:
             write_whole(self.path(name), content)
 
     def parts(self) -> list[str]:
-        """What processes that were killed have left of files of the folder itself."""
+        """The names of partly written files of the folder itself, left by processes that were killed."""
         return [name for name in os.listdir(self.root) if name.endswith(PART)] if self.is_local else []
 
     def sync(self, names: Iterable[str]) -> None:
@@ -77,7 +77,7 @@ class StateFiles:
                     pass
 
     def get(self, name: str) -> pa.Buffer:
-        """The content of a file; raises ``OSError`` if there is none."""
+        """The content of a file; raises ``OSError`` if it does not exist."""
         path = self.path(name)
         if not self.is_local:
             if (content := read_whole(path)) is None:
@@ -89,8 +89,8 @@ class StateFiles:
             return file.read_buffer()
 
     def checksum(self, name: str, content: pa.Buffer) -> str:
-        """The xxh3 of a file's content. A process reads the whole of a local file for it once, as long as the file
-        is the same: so a round of many, in one process, reads of the state what it looks up.
+        """The xxh3 of a file's content. A process reads the whole of a local file for it once, as long as the
+        file is the same: later rounds in one process read only the state that they look up.
         """
         if not self.is_local:
             return xxh3_64_hexdigest(content)
@@ -99,9 +99,9 @@ class StateFiles:
         return _checksum(path, now.st_ino, now.st_mtime_ns, now.st_size)
 
     def text(self, name: str) -> str | None:
-        """The content of a file as text; ``None`` if there is none.
+        """The content of a file as text; ``None`` if it does not exist.
 
-        Raises :class:`CorruptData` for what is no text.
+        Raises :class:`CorruptData` for content that is no text.
         """
         try:
             content = read_whole(self.path(name))
@@ -110,7 +110,7 @@ class StateFiles:
             raise CorruptData(f"{self.path(name)} has changed since it was written: it is no text") from error
 
     def exists(self, name: str) -> bool:
-        """Whether there is a file of this name."""
+        """Whether a file of this name exists."""
         return exists(self.path(name))
 
     def names(self, folder: str) -> list[str]:
@@ -136,7 +136,8 @@ class StateFiles:
                     folder = os.path.dirname(folder)
 
     def lock(self) -> None:
-        """Keep other runs away; raises :class:`StateRefused` if there is one, or if anybody may write there.
+        """Keep other runs away; raises :class:`StateRefused` if another run holds the lock, or if anybody may
+        write there.
 
         On filesystems that are not local nothing is locked; they are refused if they do not answer.
         """

@@ -1,9 +1,9 @@
 """The folder of ``--beam_joins_state``: it is opened when a pipeline first asks, gives each transform its
-memory, and takes what a run that ended well has written.
+memory, and takes the output of a run that ended well.
 
-The layout is described in docs/incremental_runs.md. What a run writes lies in a folder of its own below ``runs/``
-and counts only when the manifest names it. Off local disks nothing keeps two runs apart: so a run removes what is
-its own, and behind its commit what is of runs up to it.
+The layout is described in docs/incremental_runs.md. The files of a run lie in a folder of its own below
+``runs/`` and count only when the manifest names them. Off local disks nothing keeps two runs apart: so a run
+removes its own files only, and after its commit those of runs up to it.
 """
 
 import json
@@ -51,11 +51,12 @@ class StateFolder:
     :meth:`commit`, together with files of its own.
 
     * ``run``: the number of this run; the first one is 1.
-    * ``inputs``: what readers have seen, by names of their choice, as JSON has it; what is added is there in
+    * ``inputs``: the progress of readers, by names of their choice, as JSON has it; additions are there in
       the next run.
     * ``is_new``: whether no run was committed before.
-    * ``scratch``: a folder for what readers write down for this run alone.
-    * ``when_committed``: what to call once this run counts; it may be missed where the process is killed.
+    * ``scratch``: a folder for the files that readers write for this run alone.
+    * ``when_committed``: functions to call once this run counts; a call may be missed where the process is
+      killed.
 
     ::
 
@@ -67,16 +68,16 @@ class StateFolder:
             folder.commit([("changes.part", "changes-000001.jsonl")])
 
     A block that is left without a commit leaves the folder as it was. Opening finishes a commit that was cut
-    off; a commit removes what runs up to it that ended otherwise have left.
+    off; a commit removes the files of runs up to it that did not commit.
 
     Raises :class:`StateRefused` if another run uses the folder, and :class:`~beam_joins.coders.CorruptData`
-    if what is there is not as it was written.
+    if its content is not as it was written.
     """
 
     def __init__(self, path: str) -> None:
         self.files = StateFiles(path)
         self._fingerprints: dict[str, Fingerprint] = {}
-        self._journal: str | None = None  # what this run has written down, which counts from then on
+        self._journal: str | None = None  # the journal that this run has written, which counts from then on
         self._open()
 
     def _open(self) -> None:
@@ -92,7 +93,7 @@ class StateFolder:
         self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), self._text is None
         self.partitions = self._before.partitions
         self.when_committed: list[Callable[[], None]] = []
-        # what workers of an earlier run still write has another name
+        # files that workers of an earlier run still write have other names
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
         self.scratch = self.files.path(f"{self._attempt}/read")
 
@@ -105,7 +106,7 @@ class StateFolder:
         self.close()
 
     def close(self) -> None:
-        """Unlock the folder, and remove what was written and not committed."""
+        """Unlock the folder, and remove the files that were written and not committed."""
         if self.is_open:
             if self._journal is None:  # else the run may count, and whoever opens the folder next finishes it
                 with suppress(OSError):  # what stays is removed behind a later commit
@@ -137,7 +138,7 @@ class StateFolder:
         return self.partitions
 
     def memory(self, label: str, fingerprint: Fingerprint, remember_deletes: float) -> Memory:
-        """What a transform knows of the runs before; deletes are remembered for so many seconds."""
+        """The state of a transform after the runs before; ``remember_deletes`` is in seconds."""
         remembered = self._before.transforms.get(label, Remembered(fingerprint))
         prefix = f"{self._attempt}/{len(self._fingerprints):03d}"
         self._fingerprints[label] = fingerprint
@@ -173,7 +174,7 @@ class StateFolder:
             yield TurnEnded(**json.loads(content.to_pybytes()))
 
     def prepare(self, moves: Sequence[tuple[str, str]] = ()) -> None:
-        """Write down what :meth:`finish` is to do: from then on the run counts, and whoever opens the folder
+        """Write down the work of :meth:`finish`: from then on the run counts, and whoever opens the folder
         next finishes it.
 
         ``moves`` are files to be renamed, with absolute paths: ``(from, to)``. Raises :class:`StateRefused`.
@@ -196,8 +197,9 @@ class StateFolder:
             raise self._refused(_ANOTHER)
 
     def finish(self) -> None:
-        """Do what was written down: rename the files, replace the manifest, and remove the files that it does
-        not name; raises :class:`StateRefused` if another run has come first in the same moment.
+        """Carry out the commit that was written down: rename the files, replace the manifest, and remove the
+        files that it does not name; raises :class:`StateRefused` if another run has come first in the same
+        moment.
         """
         if self.files.text(JOURNAL) == self._journal:
             self._recover()
@@ -236,7 +238,7 @@ class StateFolder:
             self.files.remove([JOURNAL])
 
     def _remove_left(self) -> None:
-        """Remove what runs up to the one of the manifest have left; a later one may be under way."""
+        """Remove the files left by runs up to the one of the manifest; a later one may be under way."""
         named = self._before.files
         present = ((name, _OF_RUN.match(name)) for name in self.files.names(RUNS) if name not in named)
         left = [name for name, match in present if match and int(match[1]) <= self._before.run]
@@ -271,8 +273,8 @@ class StateFolder:
 
 
 def folder_of(pipeline: Pipeline, path: str | None) -> StateFolder | None:
-    """The folder in which the transforms of a pipeline remember: one that is attached, or at the first call
-    that at a path.
+    """The folder for the state of a pipeline's transforms: the attached folder, or at the first call the
+    folder at a path.
     """
     folder: StateFolder | None = getattr(pipeline, _ATTACHED, None)
     if folder is None and path:

@@ -1,5 +1,5 @@
-"""What a partition remembers, in parts by the places of rows, so that a turn has no more of it in memory than
-the part that its rows meet.
+"""The state of a partition, in parts by the places of rows, so that a turn has only the part in memory that
+its rows meet.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class StateParts:
         return [Held(end, size, -(-size // self._most_bytes) if size > _TOO_LARGE * self._most_bytes else 1) for end, size in sizes]
 
     def up_to(self, end: int) -> Any:
-        """What is remembered of the places up to ``end`` from where the turn before ended, or its part began."""
+        """The state of the places up to ``end``, from where the turn before ended, or its part began."""
         while self._left[0][0] < end:
             self._leave()
         if self._snapshot is None:
@@ -58,7 +58,7 @@ class StateParts:
         return state
 
     def remember(self, end: int, state: Any) -> None:
-        """What is to be remembered of these places."""
+        """Keep the new state of these places."""
         if self._pieces and _bytes(self._pieces[-1][1]) + _bytes(state) <= self._most_bytes:
             state = joined(self._pieces.pop()[1], state)
         elif self._pieces:
@@ -74,7 +74,7 @@ class StateParts:
         return self._written
 
     def _leave(self) -> None:
-        """Go on to the next part: what had no turn stays as it was."""
+        """Go on to the next part: the rest of this one, which had no turn, stays as it was."""
         end = self._left[0][0]
         if self._snapshot is not None and self._pieces[-1][0] < end:
             self.remember(end, self._rest)  # which leaves the part
@@ -92,7 +92,7 @@ class StateParts:
 
 
 def split(state: Any, place: int) -> tuple[Any, Any]:
-    """What a state remembers of the rows before a place, and of the others; what is not of rows is in both.
+    """The state of the rows before a place, and that of the others; fields without rows are in both.
 
     >>> rows = pa.table({"order": [b"a", b"b", b"c"], "key": ["a", "b", "c"]})
     >>> one, other = split(Arrangement().replaced(pa.array([], pa.binary()), rows), SPACE // 2)

@@ -1,1 +1,1 @@
-"""Unbounded input: turns at the end of ticks, and what a partition remembers between them."""
+"""Unbounded input: turns at the end of ticks, and the states of partitions between them."""

@@ -1,9 +1,9 @@
-"""What a partition remembers between its turns, in the state of its DoFn: tables that are never written
-again, and a description of those that count.
+"""The state of a partition between its turns, in the state of its DoFn: tables that are never written again,
+and a description of those in use.
 
-A turn adds the sorted runs that it has made and leaves the others where they are. When more than half of what
-lies there counts no longer, all that counts is written anew. A worker keeps what it has last read or written
-of a partition, and uses it as long as the description in the state is still that one.
+A turn adds the sorted runs that it has made and leaves the others where they are. When less than half of the
+stored bytes are in use, the tables in use are written again. A worker keeps the state of a partition that it
+last read or wrote, and uses it as long as the description in the state is the same.
 """
 
 import json
@@ -20,8 +20,8 @@ _SPARE = 1 << 20
 
 
 class PartitionHeld(NamedTuple):
-    """What a partition remembers: what its operator does, the largest position that had its turn, and the end
-    of its latest tick.
+    """The state of a partition: that of its operator, the largest position that had its turn, and the end of
+    its latest tick.
     """
 
     snapshot: Snapshot = NO_SNAPSHOT
@@ -31,12 +31,12 @@ class PartitionHeld(NamedTuple):
 
     @property
     def state(self) -> Any:
-        """What the operator remembers."""
+        """The state of the operator."""
         return self.snapshot.state
 
 
 class PartitionMemory:
-    """Reads and writes what partitions remember; ``state`` is the state of one value, ``tables`` the bag of
+    """Reads and writes the states of partitions; ``state`` is the state of one value, ``tables`` the bag of
     the tables.
     """
 
@@ -44,7 +44,7 @@ class PartitionMemory:
         self._held: dict[int, PartitionHeld] = {}
 
     def read(self, partition: int, state: Any, tables: Any) -> PartitionHeld:
-        """What the partition remembers."""
+        """Read the state of the partition."""
         written = state.read() or b""
         held = self._held.get(partition)
         if held is None or held.written != written:
@@ -52,7 +52,7 @@ class PartitionMemory:
         return held
 
     def write(self, partition: int, held: PartitionHeld, before: PartitionHeld, state: Any, tables: Any) -> None:
-        """Write what the partition remembers now."""
+        """Write the new state of the partition."""
         lying = json.loads(before.written)["bytes"] if before.written else 0
 
         def put(content: pa.Buffer) -> str:

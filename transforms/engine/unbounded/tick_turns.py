@@ -36,13 +36,13 @@ from beam_joins.transforms.engine.unbounded.wheel import WaitingBlock, Wheel, wh
 _log = logging.getLogger(__name__)
 
 Replayed = Callable[[dict[str, pa.Table], Turn, int | None], Generator[Any, None, Any]]
-"""Gives the elements that follow from the rows of a turn, of which those for another replay have theirs in
-the given tick, and returns the state.
+"""Gives the elements that follow from the rows of a turn, and returns the state; elements for another replay
+have their turn there in the given tick.
 """
 
 
 class Turns(NamedTuple):
-    """What a stage does in its turns.
+    """The turns of a stage.
 
     ``tables`` are the inputs that are changes of tables, which are applied when they are late. ``by_time``
     says that positions are event times. ``closes`` is how long after its time, in microseconds, a record can
@@ -91,7 +91,9 @@ def turn_dofn(name: str, turns: Turns) -> beam.DoFn:
 
 
 class _TurnDoFn(TurnDoFn):
-    """What all such DoFns do; each is pickled as its name and its turns, and made anew."""
+    """The base of the DoFns that :func:`turn_dofn` makes; each is pickled as its name and its turns, and made
+    anew.
+    """
 
     def __init__(self, name: str, turns: Turns) -> None:
         self._name = name
@@ -151,7 +153,7 @@ class _TurnDoFn(TurnDoFn):
     def _turned(self, held: PartitionHeld, due: int, inputs: dict[str, pa.Table]) -> Generator[Any, None, PartitionHeld]:
         turns, last = self._turns, held.tick
         now = due if last is None else max(last, due)
-        # what begins at the end of a tick is of the next one
+        # a time at the end of a tick is of the next tick
         until = ALWAYS if now == ALWAYS else now - 1 if turns.by_time else None
         closed = last - 1 if turns.by_time and last is not None else None
         placed = behind(held.frontier, [inputs[name] for name in turns.tables if name in inputs])
@@ -165,7 +167,7 @@ class _TurnDoFn(TurnDoFn):
 
 
 def _stamped(outputs: Generator[Any, None, Any], micros: int) -> Generator[Any, None, Any]:
-    """The outputs with this time, or a later one that they have."""
+    """The outputs with this time, or with their own time if it is later."""
     while True:
         try:
             output = next(outputs)
@@ -228,7 +230,7 @@ def _without_turn(rows: pa.Table) -> pa.Table:
 
 
 def _largest(rows: Any) -> int | None:
-    """The largest position of rows that meet others: what has no key has no position."""
+    """The largest position of rows that meet others: rows without a key have no position."""
     meets_by = next(name for name in ("reference", "group", "key") if name in rows.schema.names)
     largest: int | None = pc.max(rows["position"].filter(rows[meets_by].is_valid())).as_py()
     return largest

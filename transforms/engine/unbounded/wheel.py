@@ -1,4 +1,5 @@
-"""Blocks that wait for the ends of their ticks, in the state of a DoFn, so that a turn reads those that are due.
+"""Blocks that wait for the ends of their ticks, in the state of a DoFn, so that a turn reads only the blocks
+that are due.
 
 A bag of state is read whole. Blocks arrive in one that each turn reads. Where many of them have to wait, they go
 to a wheel of eight bags for the next ticks, one for each; to one for those behind them, with a bag for eight
@@ -21,7 +22,9 @@ _WHEELS, _BITS = 3, 3
 _PLACES = 1 << _BITS
 _BAGS = _WHEELS * _PLACES
 _FEW_BYTES = 1 << 20
-"""So much stays with what arrives: it is cheaper to read it than to note where it is."""
+"""The most bytes that stay with the blocks that arrive: it is cheaper to read them than to note where they
+are.
+"""
 _HEAD = Struct(f">qI{_BAGS}q")
 _BLOCK = Struct(">qq")
 
@@ -45,16 +48,17 @@ class WaitingBlock(NamedTuple):
 
 
 def wheel_specs(name: str) -> list[StateSpec]:
-    """The states of a :class:`Wheel`, beside the bag of what arrives."""
+    """The states of a :class:`Wheel`, beside the bag of arrived blocks."""
     bags = [BagStateSpec(f"blocks {bag} of {name}", BytesCoder()) for bag in range(_BAGS)]
     return [ReadModifyWriteStateSpec(f"wheel of {name}", BytesCoder()), *bags]
 
 
 class Wheel:
-    """The blocks of a partition that wait, when time has come to the end of a tick. Those of ``due``, of ticks
-    up to this one, are taken out, and so is what :meth:`up_to` gives; :meth:`write` what it has become.
+    """The blocks of a partition that wait, when time has come to the end of a tick. ``due``, the blocks of
+    ticks up to this one, are taken out, and so are the blocks that :meth:`up_to` gives; :meth:`write` writes
+    the rest.
 
-    ``arrived`` is the bag of what has arrived, ``states`` are those of :func:`wheel_specs`.
+    ``arrived`` is the bag of blocks that have arrived, ``states`` are those of :func:`wheel_specs`.
     """
 
     due: list[WaitingBlock]
@@ -85,7 +89,7 @@ class Wheel:
         self._out.append(waiting)
 
     def write(self) -> None:
-        """Write what has changed."""
+        """Write the changes."""
         stays = sum(len(each.block) for each in self._out) <= _FEW_BYTES
         if not stays or self._out != self._came:
             if self._came:
