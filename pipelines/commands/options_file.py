@@ -14,7 +14,7 @@ _NOT_IN_FILES = {"options", "help"}
 
 def options_in(path: str, parser: argparse.ArgumentParser, others: Callable[[], Container[str]]) -> list[str]:
     """The options of a file as arguments: ``left-key = "id"`` is ``--left-key=id``, ``follow = true`` is
-    ``--follow``, and a list is its values with commas.
+    ``--follow``, and a list is its values with commas, or each of them where an option may be repeated.
 
     ``others`` gives the names of options that are not the parser's own, Beam's; their lists are options that
     come several times. Raises InputError for a file that cannot be read, a name that is none, and a value

@@ -18,8 +18,6 @@ from beam_joins.pipelines.formats.layout import TYPES, Layout, is_type
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
 """Options of readers that a command sets itself, or names once for all inputs: ``--select`` takes columns."""
-
-
 _ALL_OF_ROWS: Final = declared_options("beam_joins.pipelines.io.read_changelog", "ReadChangelog")
 _ALL_OF_EVENTS: Final = declared_options("beam_joins.pipelines.io.read_change_events", "ReadChangeEvents")
 _OF_ROWS: Final = {name: option for name, option in _ALL_OF_ROWS.items() if name not in _OF_COMMANDS}
@@ -63,7 +61,7 @@ def take_defaults(side: Side, args: Namespace) -> set[str]:
     absent = [each for each in ({"key": side.key} | _DEFAULTS | literals).items() if side.value_of(args, each[0]) is None]
     for name, default in absent:
         side.set(args, name, default)
-    if side.dest("apply_as_deletes") in {side.dest(name) for name, _ in absent}:  # a word of another option is no delete
+    if "apply_as_deletes" in dict(absent):  # a word of another option is no delete
         words = [_operations(side, args, name) for name in ("apply_as_upserts", "apply_as_truncates", "ignored")]
         taken = {word.lower() for each in words if isinstance(each, dict) for word in each.get("op", ())}
         side.set(args, "apply_as_deletes", f"op={','.join(sorted(DELETES - taken))}")

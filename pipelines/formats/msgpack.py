@@ -205,7 +205,10 @@ def _raw_rows(records: list[dict[str, Any] | str], places: pa.Array, reading: Re
     structs, faults = None, dict[int, str]()
     if reading is not None and reading.typed is not None:
         texts = [dumps_line({} if isinstance(each := value(n), str) else each) for n in range(len(records))]
-        made: Callable[[int, int], pa.StructArray] = lambda start, stop: structs_one_by_one(texts[start:stop], reading, of_lines=True)  # noqa: E731
+
+        def made(start: int, stop: int) -> pa.StructArray:
+            return structs_one_by_one(texts[start:stop], reading, of_lines=True)
+
         structs, faults = fitting_rows(made, reading.typed, len(records))
 
     def row(n: int) -> dict[str, Any] | str:

@@ -16,6 +16,8 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.io import ReadChangeEvents, ReadChangelog
 from beam_joins.pipelines.base.declared_options import declared_options
+from beam_joins.pipelines.commands.command_options import parse
+from beam_joins.pipelines.join import JOIN
 from tests.pipelines.history import tree
 from tests.pipelines.join_run import BY, FILES, RIGHT, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, write
@@ -72,6 +74,13 @@ def test_a_wrong_file_of_options_is_one_sentence(beam_joins: Run, text: str | No
     if text is not None:
         Path("o.toml").write_text(text)
     assert refused(beam_joins("join", "--options", "o.toml")) == message
+
+
+def test_a_list_of_an_option_that_may_be_repeated_is_each_of_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "o.toml"
+    path.write_text('left-unavailable-value = ["[0]", "a,b"]\nleft-key = ["shop", "id"]\n')
+    args = parse(JOIN, ["--options", str(path)])
+    assert (args.left_unavailable_value, args.left_key) == (["[0]", "a,b"], "shop,id")
 
 
 def test_an_unknown_option_is_told_with_the_nearest_one(beam_joins: Run) -> None:

@@ -45,7 +45,11 @@ class DeltaInputs(NamedTuple):
         """The versions since the last run; without a state the rows as they are. Several tables are ordered by the times of
         their commits. Raises InputError.
         """
-        from beam_joins.pipelines.io.sources.delta_rounds import DeltaSource, read_delta, read_delta_in_run  # noqa: PLC0415  # with Beam
+        from beam_joins.pipelines.io.sources.delta_rounds import (  # noqa: PLC0415  # with Beam
+            DeltaSource,
+            read_delta,
+            read_delta_in_run,
+        )
 
         sequence_by: DeltaSequence = "_commit_version" if len({*self.sources.values()}) == 1 else "_commit_timestamp"
         versions, rounds = dict[str, int](), dict[str, "DeltaRound"]()
