@@ -62,7 +62,8 @@ def read_by_duckdb(pattern: Path, kind: pa.DataType) -> Rows:
     is_date, is_zoned = pa.types.is_date(kind), pa.types.is_timestamp(kind) and kind.tz is not None
     at, position, instant = (f'epoch_us("{name}"{"::TIMESTAMPTZ" if is_zoned else ""})' for name in ("at", "position", "value"))
     value = "strftime(value, '%Y-%m-%d')" if is_date else instant
-    rows = duckdb.sql(f"SELECT id, {at}, {position}, {value} FROM read_parquet('{pattern}')").fetchall()
+    with duckdb.connect() as connection:  # The module's connection remembers the file that had this path before.
+        rows = connection.sql(f"SELECT id, {at}, {position}, {value} FROM read_parquet('{pattern}')").fetchall()
     return {key: (at, position, value) for key, at, position, value in rows}
 
 
