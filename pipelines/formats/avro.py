@@ -19,7 +19,6 @@ from fastavro.write import Writer
 
 from beam_joins.arrow_types import is_uuid, uuid_texts, without_uuids
 from beam_joins.errors import InputError
-from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.pipelines.formats.avro_blocks import avro_reason, lacks_codec, records_of_blocks
 from beam_joins.pipelines.formats.changelog_columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.columnar import no_instants
@@ -27,11 +26,10 @@ from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import parts_by_bytes
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of_values
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, content_of, stored
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, rows_of_avro
 from beam_joins.pipelines.formats.types.target_types import target_type
-from beam_joins.pipelines.formats.types.typed_texts import typed
 
 _RECORDS: Final = 4096
 _UUID_BYTES: Final = 16
@@ -246,25 +244,14 @@ def _raw_rows(records: list[dict[str, Any]], schema: Schema, places: pa.Array, r
 
 
 def _structs(records: list[dict[str, Any]], rows: RecordRows, reading: Reading, start: int, stop: int) -> pa.StructArray:
-    """Some rows of records in typed columns; a value that Arrow has no type for is the text of its JSON. Raises ValueError,
-    a sentence, for one that does not fit.
-    """
-    read, some = reading.typed or pa.schema([]), records[start:stop]
-    taken = reading.taken or [(name, name) for name in read.names]
-    columns = {column: _column(some, column, read.field(name).type, rows) for column, name in taken}
-    return structs_of([columns[column] for column, _ in taken], read, len(some))
+    """Some rows of records in typed columns; raises ValueError, a sentence, for one that does not fit."""
+    return structs_of_values(records[start:stop], reading, lambda column, value: rows.text({column: value}), _prepared)
 
 
-def _column(records: list[dict[str, Any]], column: str, kind: pa.DataType, rows: RecordRows) -> pa.Array:
-    values = [record.get(column) for record in records]
+def _prepared(values: list[Any], kind: pa.DataType) -> tuple[list[Any], pa.DataType]:
+    """The values for a column of a type, and the type of what fastavro gives for it."""
     values = values if without_uuids(kind) != kind else list(map(_uuids_as_text, values))
-    stored = at_any_depth(pa.nulls(0, kind), _with_numbers).type
-    try:
-        made = exact_column(values, stored, ValuePlace("a record", column))
-        return made if stored == kind else made.cast(kind)
-    except ValueError:
-        texts = [rows.text({column: value}) if column in record else b"{}" for record, value in zip(records, values, strict=True)]
-        return typed(texts, pa.schema([(column, kind)])).column(0)
+    return values, at_any_depth(pa.nulls(0, kind), _with_numbers).type
 
 
 def _with_numbers(column: pa.Array) -> pa.Array:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.lines import BLOCK_BYTES, LONGEST_LINE, open_lines
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_one_by_one
+from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of_values
 from beam_joins.pipelines.formats.types.column_kind import timestamp_text
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.formats.types.json_text import iso_texts, without_units
@@ -38,7 +39,7 @@ _LEAST, _MOST = -(2**63), 2**64 - 1
 _LONGEST: Final = 2**32 - 1
 _TOO_DEEP: Final = "nested too deeply"
 _LEVELS: Final = 250
-"""The deepest nesting of values; orjson, which writes those of typed columns, has a limit of 254."""
+"""The deepest nesting of values; orjson, which writes their JSON, has a limit of 254."""
 _SCALARS: Final = frozenset({type(None), bool, int, float, str, bytes})
 """The types of values that are no times and contain none."""
 _ISO: Final = timestamp_text("ns", "Z")
@@ -198,23 +199,21 @@ class MsgpackReader(FormatReader):
 
 
 def _raw_rows(records: list[dict[str, Any] | str], places: pa.Array, reading: Reading | None) -> RawRows:
-    def value(n: int) -> dict[str, Any] | str:
-        made: dict[str, Any] | str = _converted(records[n], _in_python)
-        return made
-
+    values: list[dict[str, Any] | str] = [_converted(record, _in_python) for record in records]
     structs, faults = None, dict[int, str]()
     if reading is not None and reading.typed is not None:
-        texts = [dumps_line({} if isinstance(each := value(n), str) else each) for n in range(len(records))]
-
-        def made(start: int, stop: int) -> pa.StructArray:
-            return structs_one_by_one(texts[start:stop], reading, of_lines=True)
-
-        structs, faults = fitting_rows(made, reading.typed, len(records))
+        structs, faults = fitting_rows(partial(_structs, values, reading), reading.typed, len(values))
 
     def row(n: int) -> dict[str, Any] | str:
         return faults.get(n) or _converted(records[n], _micros)
 
-    return RawRows(places, row, structs=structs, value=value)
+    return RawRows(places, row, structs=structs, value=values.__getitem__)
+
+
+def _structs(values: list[dict[str, Any] | str], reading: Reading, start: int, stop: int) -> pa.StructArray:
+    """Some rows of records in typed columns; raises ValueError, a sentence, for one that does not fit."""
+    rows = [{} if isinstance(each, str) else each for each in values[start:stop]]
+    return structs_of_values(rows, reading, lambda column, value: dumps_line({column: value}))
 
 
 def _first_values(file: File) -> dict[str, list[Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.keys.key_columns import Bools
 from beam_joins.operations import deletes_by, word
 from beam_joins.pipelines.formats.changelog_columns import DELETED, EXACT_IN_DOUBLES, KEY, NANOSECONDS, PLACE, REFERENCE, TIME, Unit
@@ -146,6 +147,33 @@ def _typed_structs(texts: pa.Array, schema: pa.Schema, reading: Reading) -> pa.S
     names = schema.names if len(schema) == len(typed_as) else [column for column, _ in reading.taken or ()]
     columns = [combine_chunks(read[name]) for name in names]
     return structs_of(columns, typed_as, len(texts))
+
+
+def structs_of_values(
+    records: Sequence[Mapping[str, Any]],
+    reading: Reading,
+    text: Callable[[str, Any], bytes],
+    prepared: Callable[[list[Any], pa.DataType], tuple[list[Any], pa.DataType]] | None = None,
+) -> pa.StructArray:
+    """Rows of records of Python values in typed columns; raises ValueError, a sentence, for a value that does not fit.
+
+    A column that does not hold its values exactly is made of their JSON: ``text`` gives it for a column and a value. ``prepared``
+    gives the values and the type that they are first made of, if these are not those of the column.
+    """
+    read, columns = reading.typed or pa.schema([]), dict[str, pa.Array]()
+    taken = reading.taken or [(name, name) for name in read.names]
+    for column, name in taken:
+        field = read.field(name).with_name(column)
+        values, stored = [record.get(column) for record in records], field.type
+        if prepared is not None:
+            values, stored = prepared(values, stored)
+        try:
+            made = exact_column(values, stored, ValuePlace("a record", column))
+            columns[column] = made if stored == field.type else made.cast(field.type)
+        except ValueError:
+            texts = [text(column, value) if column in record else b"{}" for record, value in zip(records, values, strict=True)]
+            columns[column] = typed(texts, pa.schema([field]), reading.bytes_text).column(0)
+    return structs_of([columns[column] for column, _ in taken], read, len(records))
 
 
 def long_members(names: Sequence[str]) -> str:
