@@ -260,12 +260,5 @@ def test_modules_and_public_classes_have_names_that_occur_once():
     assert [name for name, count in classes.items() if count > 1 and not name.startswith("_")] == []
 
 
-def test_files_are_small_enough_to_have_one_reason_to_change():
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")
-    }
-    assert {path: lines for path, lines in lengths.items() if lines > 400} == {}
-
-
 if __name__ == "__main__":
     print(picture())
