@@ -100,9 +100,10 @@ def _scalars(column: pa.Array, kind: pa.DataType, place: ValuePlace) -> pa.Array
         back = made.cast(column.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         place.refuse(_first_not_held(column, kind).as_py(), kind)
-    same = pc.equal(back, column)
+    compared = pa.float32() if pa.types.is_float16(column.type) else column.type  # Arrow does not compare halves
+    same = pc.equal(back.cast(compared), column.cast(compared))
     if pa.types.is_floating(column.type):
-        same = pc.or_(same, pc.is_nan(column))
+        same = pc.or_(same, pc.is_nan(column.cast(compared)))
     if same.false_count:
         place.refuse(_first(column, pc.invert(same).fill_null(False)), kind)
     return made
