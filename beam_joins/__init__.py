@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from beam_joins.transforms.table_from_changelog import TableFromChangelog
     from beam_joins.transforms.table_table_join import TableTableJoin
     from beam_joins.transforms.table_to_changes import TableToChanges
+    from beam_joins.transforms.table_to_rows import TableToRows
     from beam_joins.transforms.table_to_stream import TableToStream
     from beam_joins.transforms.windowed_aggregate import WindowedAggregate
     from beam_joins.transforms.windowed_stream_join import WindowedStreamJoin
@@ -89,6 +90,7 @@ __all__ = [
     "TableOutputs",
     "TableTableJoin",
     "TableToChanges",
+    "TableToRows",
     "TableToStream",
     "Window",
     "Windowed",

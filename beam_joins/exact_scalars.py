@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.arrow_types import is_bytes, is_text
+from beam_joins.iso_times import EPOCH
 
 _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999  # the years 1 and 9999 in microseconds
 _NONE: Final = frozenset({type(None)})
@@ -131,11 +132,18 @@ def _in_unit(value: np.datetime64 | np.timedelta64, unit: str) -> int | None:
 
 
 def _instant(value: Any, kind: pa.TimestampType) -> Any:
+    """The number of units of a datetime, or of a Beam ``Timestamp``."""
     if isinstance(value, np.datetime64):
         return None if kind.tz is not None else _in_unit(value, kind.unit)
+    if type(value).__name__ == "Timestamp" and isinstance(micros := getattr(value, "micros", None), int):  # of Beam
+        value = _beam_instant(micros)
     if not isinstance(value, dt.datetime) or (value.utcoffset() is None) != (kind.tz is None) or getattr(value, "nanosecond", False):
         return None
     return _datetimes([value], kind)[0].value
+
+
+def _beam_instant(micros: int) -> dt.datetime | None:
+    return EPOCH + dt.timedelta(microseconds=micros) if _FIRST <= micros <= _LAST else None
 
 
 def _datetimes(values: Sequence[Any], kind: pa.TimestampType) -> pa.Array:

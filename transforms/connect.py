@@ -8,6 +8,7 @@ does (:class:`FileLock`, :func:`write_whole`, :func:`rename`).
 
 from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
+from beam_joins.transforms.engine.beam_schemas import columns_of_rows, row_type, rows_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global
@@ -26,6 +27,7 @@ from beam_joins.transforms.engine.metrics import (
 from beam_joins.transforms.engine.option_checks import choice, columns, flag, text
 from beam_joins.transforms.engine.output_types import TableOutputs
 from beam_joins.transforms.engine.partitions import growing_partitions, suggested_partitions
+from beam_joins.transforms.engine.plain_rows import PlainRows
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.replay import InlineRoute as Route
 from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
@@ -65,6 +67,7 @@ __all__ = [
     "UNMATCHED",
     "BlockWriter",
     "FileLock",
+    "PlainRows",
     "ReplayOptions",
     "Route",
     "StateFolder",
@@ -77,6 +80,7 @@ __all__ = [
     "cause",
     "choice",
     "columns",
+    "columns_of_rows",
     "create_file",
     "declared_schema",
     "files_below",
@@ -97,6 +101,8 @@ __all__ = [
     "rename",
     "require_bounded",
     "require_global",
+    "row_type",
+    "rows_of",
     "schema_text",
     "struct_of",
     "suggested_partitions",

@@ -18,6 +18,7 @@ from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.transforms.engine.arrow_input import arrow_bytes, arrow_schema, declared_schema, is_arrow
+from beam_joins.transforms.engine.beam_schemas import columns_of_rows
 from beam_joins.transforms.engine.block_writer import MAIN
 from beam_joins.transforms.engine.changelog_operator import NO_EARLIER_ROW, ROWS, TRUNCATES, upserts
 from beam_joins.transforms.engine.element_types import annotated, columns_of_type, pair_types, type_or_any
@@ -41,7 +42,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
 
     The changelog is a ``PCollection[tuple[K, V | None]]``, where ``None`` is a tombstone, or with ``key=`` a
     collection of any elements. Functions among the options get the element itself. Keys and values are opaque
-    Python objects unless ``schema`` declares columns.
+    Python objects unless ``schema``, or the Beam schema of the elements, declares columns.
 
     A changelog in Arrow columns is a ``PCollection[pyarrow.Table]`` or ``PCollection[pyarrow.RecordBatch]``.
     Its values are its rows, which become Python objects only where a function of one record needs them. It
@@ -91,7 +92,10 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
       :data:`beam_joins.content.Emit`.
     * ``schema``: the columns of the records (of the values of pairs), a ``pyarrow.Schema``, a ``NamedTuple``
       class or a dataclass. Values are then columns, and so are keys that are fields. A value that its column
-      cannot hold exactly, and a field that is not in the schema, raise ``ValueError``.
+      cannot hold exactly, and a field that is not in the schema, raise ``ValueError``. By default, ``"declared"``,
+      the Beam schema of elements that have one, if all its types are types of Arrow: of ``beam.Row``, of
+      ``NamedTuple`` classes in ``with_output_types``, of classes whose coder is ``RowCoder``. ``None``: values are
+      Python objects.
 
     Records with a ``"null_key"``, a ``"null_sequence"`` or a ``"null_timestamp"`` are dropped: counted, and
     an output of :meth:`with_outputs`. So are all but one of the records with equal key and sequence: a
@@ -149,7 +153,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
         without_earlier: Literal["fail", "drop"] = "fail",
         except_columns: Sequence[str] = (),
         emit: Emit = "updates",
-        schema: Any = None,
+        schema: Any = "declared",
     ) -> None:
         super().__init__()
         if isinstance(except_columns, str):
@@ -172,7 +176,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
         self._read |= options_of({"one_log_by": one_log_by})
         self._left_out = frozenset(columns("except_columns", except_columns, none=True))
         self._emit: Emit = choice("emit", emit, Emit)
-        self._schema = None if schema is None else declared_schema(schema)
+        self._schema = schema if schema is None or _is_default(schema) else declared_schema(schema)
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The table and the dropped records."""
@@ -184,15 +188,15 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
                 "emit='latest' needs the whole changelog at once: leave it out in a run that goes on, and apply LatestTable"
             )
         batches, functions = is_arrow(pvalue), self.handling.functions
-        schema = self._schema_of_batches(pvalue) if batches else None
-        declared = schema or self._schema
+        declared = self._declared(pvalue, batches)
+        schema = declared if batches else None
         names = columns_of_type(pvalue.element_type) if declared is None else declared.names
         if names is not None and self._key is not None:
             self._require_there(names, batches)
         key_type, value_type = self._types(pvalue.element_type)
         options = {name: option.of(functions) for name, option in self._read.items()}
         coder = key_coder(key_type, "the key of TableFromChangelog")
-        rows = RawChangelog(ROWS, options, self._left_out, None if batches else self._schema, coder)
+        rows = RawChangelog(ROWS, options, self._left_out, None if batches else declared, coder)
         with called_with_no_rows():
             key, value = (column.type for column in rows.columns(no_records(schema)).columns[:2])
         specs = [(name, option.spec) for name, option in self._read.items()]
@@ -218,8 +222,19 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
             routed, replayed
         )
 
+    def _declared(self, pvalue: PCollection[Any], batches: bool) -> pa.Schema | None:
+        """The columns of the records; None for Python objects."""
+        if batches:
+            return self._schema_of_batches(pvalue)
+        if not _is_default(self._schema):
+            return self._schema
+        try:
+            return None if self._key is None else columns_of_rows(pvalue.element_type)
+        except ValueError:  # a field has a type that no column has
+            return None
+
     def _schema_of_batches(self, pvalue: PCollection[Any]) -> pa.Schema:
-        schema = self._schema or arrow_schema(pvalue)
+        schema = arrow_schema(pvalue) if self._schema is None or _is_default(self._schema) else self._schema
         if schema is None:
             raise ValueError(
                 "the columns of this changelog are not known when the pipeline is built: read it with ReadParquet, or give schema=, a"
@@ -247,6 +262,10 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
             return pair_types(element_type)
         key_type = annotated(element_type, self._key) if isinstance(self._key, str) else annotated(self._key, "return")
         return key_type, Any if self._left_out else type_or_any(element_type)
+
+
+def _is_default(schema: Any) -> bool:
+    return isinstance(schema, str) and schema == "declared"
 
 
 def _checked(known_type: TableType, drops_partial: bool, lost: pa.Table) -> None:

@@ -28,12 +28,12 @@ from beam_joins.pipelines.commands.select import Item, Share, shares_of
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import WatchedRun
 from beam_joins.pipelines.formats.change_records import ChangeRecords, Made, TableRecords, TextRecords
-from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
 from beam_joins.pipelines.formats.registry import file_format, format_of
+from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect import StateFolder, TableType
+from beam_joins.transforms.connect import PlainRows, StateFolder, TableType
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 """The kinds of the values in the key columns of each changelog, in words."""
@@ -248,8 +248,8 @@ class Job:
         self._require_apart_from_key(option, as_)
         try:
             if as_ not in ("upserts", "pairs"):
-                return PlainRows(option, self.table_type, without_key=True)
-            return PlainRows(option, self.table_type, None if self.has_combined_keys else self.key_names())
+                return PlainRows(option, self.table_type, stored=parquet_type, without_key=True)
+            return PlainRows(option, self.table_type, None if self.has_combined_keys else self.key_names(), stored=parquet_type)
         except ValueError as error:
             raise InputError(f"{option}: {str(error).removeprefix(f'{option}: ')}") from error
 

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from beam_joins.batch import ChangeBatch
 from beam_joins.pipelines.formats.arrow import opened
 from beam_joins.pipelines.formats.file_format import BytesWriter
-from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.formats.registry import Format, file_format
 from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted, json_changes
 from beam_joins.pipelines.formats.types.json_text import joined, stored_key
 from beam_joins.sorting import integers, valid
+from beam_joins.transforms.connect import PlainRows
 
 As = Literal["upserts", "pairs", "changes", "rows"]
 Made = As | Literal["table"]

@@ -13,12 +13,13 @@ from beam_joins import LatestTable
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, require_file_system
 from beam_joins.pipelines.formats.change_records import As, ChangeRecords
-from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.registry import format_of
+from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.output_files import Output, split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import (
+    PlainRows,
     choice,
     columns,
     folder_for,
@@ -97,7 +98,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         require_global("WriteChangelog", pcoll)
         require_bounded("WriteChangelog", "write it in incremental runs, with --beam_joins_state", pcoll)
         require_file_system("WriteChangelog", self._path)
-        rows = PlainRows("WriteChangelog", table_type(pcoll), self._key)
+        rows = PlainRows("WriteChangelog", table_type(pcoll), self._key, stored=parquet_type)
         folder = folder_for(pcoll)
         stem, suffix = split_suffix(self._path)
         of_rows = self._as == "rows"

@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import missing
-from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.sinks.merge_once import DELETED, KeyedTable, LastChanges, MergedRun, MergeOnce, Overtaken, first_line
-from beam_joins.transforms.connect import text
+from beam_joins.transforms.connect import PlainRows, text
 
 
 class WriteDelta(MergeOnce):

@@ -5,7 +5,7 @@ those of the class.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Optional
 
@@ -24,16 +24,6 @@ _OF_STREAM: Final = ("StreamTableJoin", "StreamForeignKeyJoin")
 """The joins whose inputs are ``stream`` and ``table``."""
 _TAKE_ROWS: Final = ("TableFromChangelog", "WindowedStreamJoin", "WriteParquet")
 """The transforms that take no tables."""
-_AS_ROWS: Final = {
-    "LatestTable": beam_rows.latest_rows,
-    "TableToChanges": beam_rows.change_rows,
-    "TableToStream": beam_rows.stream_rows,
-}
-"""The transforms by which tables leave, and the functions that make rows of Beam there."""
-
-_KEY: Final = YamlOption(
-    "key", "the names of the columns of the key, by default as those that it was made of.", YamlForm(Sequence[str])
-)
 _ERROR_HANDLING: Final = YamlOption(
     "error_handling",
     "with `output`, the name of a further output: the records that are not in the result, bad ones too, as rows of"
@@ -59,8 +49,6 @@ def _refused(error: ImportError, **config: Any) -> beam.PTransform[Any, Any]:
 def provided(transform: type[beam.PTransform[Any, Any]]) -> Callable[..., beam.PTransform[Any, Any]]:
     """The function that makes a transform from the entries of ``config``."""
     name, options = transform.__name__, options_of(transform)
-    if name in _AS_ROWS:
-        options["key"] = _KEY
     if hasattr(transform, "with_outputs"):
         options["error_handling"] = _ERROR_HANDLING
 
@@ -96,16 +84,12 @@ class _Provided(beam.PTransform[Any, Any]):
         self._errors = (self._options.pop("error_handling", None) or {}).get("output")
         if self._errors is not None and "on_bad_record" in options:
             self._options.setdefault("on_bad_record", "drop")
-        of_class = {} if self._name in _AS_ROWS else self._options
-        made: Any = transform(**of_class)
+        made: Any = transform(**self._options)
         self._transform = made if self._errors is None else made.with_outputs()
 
     def expand(self, pcolls: Any) -> Any:
         """Apply the transform."""
-        inputs = self._inputs(pcolls)
-        if self._name in _AS_ROWS:
-            return _AS_ROWS[self._name](inputs, self._options.get("key"))
-        outputs = inputs | self._transform
+        outputs = self._inputs(pcolls) | self._transform
         if self._errors is None:
             return outputs if isinstance(outputs, dict) else self._output(outputs)
         others = [outputs[n] for n, name in enumerate(outputs._fields) if name in ("dropped", "late", "bad_records")]
@@ -129,9 +113,7 @@ class _Provided(beam.PTransform[Any, Any]):
             raise ValueError(f"{self._name} takes one input")
         takes_rows, is_table = self._name in _TAKE_ROWS or side == "stream", is_batches(pcoll)
         if takes_rows and is_table:
-            raise ValueError(
-                f"{self._name} takes rows{f' as {side}' if side else ''}, not a table: apply TableToStream or LatestTable to it"
-            )
+            raise ValueError(f"{self._name} takes rows{f' as {side}' if side else ''}, not a table: apply TableToRows to it")
         if not takes_rows and not is_table:
             raise ValueError(
                 f"{self._name} takes a table{f' as {side}' if side else ''}, not rows: make a table of them with TableFromChangelog"

@@ -28,7 +28,6 @@ ORDERS = [
     {"id": 3, "customer": "bob", "amount": 1, "op": "c", "at": 6},
     {"id": 3, "customer": "bob", "amount": 1, "op": "d", "at": 7},
 ]
-LEAVING = ("LatestTable", "TableToChanges", "TableToStream")
 TRANSFORMS = {
     name: made
     for module in (beam_joins, beam_joins.io)
@@ -56,15 +55,15 @@ pipeline:
     - type: MapTable
       input: Kept
       config: {fn: {worth: count * price, name: item.upper()}, schema: {worth: double, name: string}}
-    - {type: LatestTable, name: Last, input: MapTable, config: {key: [item]}}
+    - {type: TableToRows, name: Last, input: MapTable, config: {key: [item]}}
     - {type: WriteParquet, input: Last, config: {path: worth}}
     - type: OneToManyJoin
       input: {left: Stock, right: Sales}
       config: {joiner: {count: left.count, n: right.n}, foreign_key: item, how: left, error_handling: {output: errors}}
-    - {type: TableToChanges, input: OneToManyJoin}
+    - {type: TableToRows, name: Changed, input: OneToManyJoin, config: {records: changes}}
     - type: AssertEqual
       name: Pairs
-      input: TableToChanges
+      input: Changed
       config: {elements: [
         {old: null, new: {foreign_key: tea, primary_key: null, count: 7, n: null}, timestamp: 1, position: 1},
         {old: {foreign_key: tea, primary_key: null, count: 7, n: null}, new: null, timestamp: 2, position: 2},
@@ -74,12 +73,12 @@ pipeline:
     - type: ForeignKeyJoin
       input: {left: Sales, right: Price}
       config: {foreign_key: item, how: semi, error_handling: {output: errors}}
-    - {type: TableToStream, input: ForeignKeyJoin, config: {key: id}}
+    - {type: TableToRows, name: New, input: ForeignKeyJoin, config: {key: id, records: upserts}}
     - type: AssertEqual
       name: Semi
-      input: TableToStream
-      config: {elements: [{id: 1, sale: 1, item: tea, n: 2, at: 2, timestamp: 3},
-                          {id: 2, sale: 2, item: tea, n: 2, at: 5, timestamp: 5}]}
+      input: New
+      config: {elements: [{id: 1, sale: 1, item: tea, n: 2, at: 2, timestamp: 3, position: 3, deleted: false},
+                          {id: 2, sale: 2, item: tea, n: 2, at: 5, timestamp: 5, position: 5, deleted: false}]}
     - type: StreamForeignKeyJoin
       input: {stream: Sold, table: Price}
       config: {joiner: {n: stream.n, price: table.price}, foreign_key: [item], key: sale, timestamp_by: at, how: left}
@@ -99,7 +98,7 @@ pipeline:
     - {type: AssertEqual, name: Close, input: WindowedStreamJoin, config: {elements: [{item: tea, n: 2, count: 7, timestamp: 2}]}}
     - {type: CountTable, input: Sales, config: {group_by: [item, n], error_handling: {output: errors}}}
     - {type: FilterTable, name: Some, input: CountTable, config: {predicate: value > 1}}
-    - {type: LatestTable, name: Counts, input: Some}
+    - {type: TableToRows, name: Counts, input: Some}
     - {type: AssertEqual, name: Counted, input: Counts, config: {elements: [{item: tea, n: 2, value: 2}]}}
     - type: Flatten
       name: Errors
@@ -224,16 +223,17 @@ def test_the_options_are_those_of_the_classes_with_their_help() -> None:
 
     left_out = set()
     for name in PROVIDED:
-        python = {} if name in LEAVING else inspect.signature(TRANSFORMS[name]).parameters
+        python = inspect.signature(TRANSFORMS[name]).parameters
         not_in_yaml = {option: {option, f"{name}.{option}"} & {*NOT_IN_YAML} for option in python}
         left_out |= {each for found in not_in_yaml.values() for each in found}
-        added = ["key"] * (name in LEAVING) + ["error_handling"] * hasattr(TRANSFORMS[name], "with_outputs")
+        added = ["error_handling"] * hasattr(TRANSFORMS[name], "with_outputs")
         fields = InlineProvider({name: getattr(provided, name)}).config_schema(name).fields
         assert [field.name for field in fields] == [*(option for option, found in not_in_yaml.items() if not found), *added], name
         assert [field.name for field in fields if not field.description] == [], name
     assert left_out == {*NOT_IN_YAML}
     assert {*TRANSFORMS} - {*PROVIDED} == {
         *("AggregateTable", "ReduceTable", "WindowedAggregate", "WindowedTableJoin", "WindowedTableToStream"),  # take functions
+        *("LatestTable", "TableToChanges", "TableToStream"),  # TableToRows gives all of them as rows
         *("ReadGrowingFiles", "ReadKafka", "ReadParquet"),  # Beam YAML has readers of rows
     }
 
@@ -281,17 +281,18 @@ def test_rows_come_out_as_they_went_in_with_their_types() -> None:
             | "table" >> provided.TableFromChangelog(key=["id"], timestamp_by="at", sequence_by=["lsn"], except_columns=["lsn"])
         )
         assert_that(
-            table | "latest" >> provided.LatestTable(key=["id"]), equal_to([beam.Row(id=1, at=row.at, tags=["a"], inner=row.inner)])
+            table | "latest" >> provided.TableToRows(key=["id"]), equal_to([beam.Row(id=1, at=row.at, tags=["a"], inner=row.inner)])
         )
 
 
 def test_whole_numbers_and_fractions_in_one_field_are_fractions_and_other_kinds_are_refused_with_its_name() -> None:
     import apache_beam as beam
 
-    from beam_joins.pipelines.yaml.beam_rows import _record_batch, columns_of
+    from beam_joins.pipelines.yaml.beam_rows import _record_batch
+    from beam_joins.transforms.connect import columns_of_rows
 
     def of(*values: object) -> pa.Schema:
-        return columns_of(beam.Pipeline() | beam.Create([beam.Row(id=1, n=value) for value in values]))
+        return columns_of_rows((beam.Pipeline() | beam.Create([beam.Row(id=1, n=value) for value in values])).element_type)
 
     assert of(2, 2.5) == of(None, 2.5, 2) == pa.schema([("id", pa.int64()), ("n", pa.float64())])
     assert of(2, None).field("n").type == pa.int64()

@@ -10,9 +10,10 @@ import pyarrow as pa
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import write_block
 from beam_joins.io import WriteDelta, WriteDuckLake
-from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.io.sinks.merge_once import MergeOfRun, MergeOnce
 from beam_joins.pipelines.io.write_duck_lake import load
+from beam_joins.transforms.connect import PlainRows
 from beam_joins.transforms.engine.table_rows import newest
 from beam_joins.transforms.engine.table_type import TableType
 from tests.pipelines.tables import Row
@@ -34,7 +35,7 @@ class Merged(NamedTuple):
     ) -> tuple[MergeOfRun, list[bytes]]:
         """A merge into the table, and the parts of its rows."""
         reference = TableType(pa.int64(), pa.struct([("name", pa.string())]))
-        plain = PlainRows("Test", reference, "id")
+        plain = PlainRows("Test", reference, "id", stored=parquet_type)
         merge = MergeOfRun(self.writer().into(plain), plain, application, run)
         batch = ChangeBatch(
             key=pa.array([key for key, _ in rows], pa.int64()),

@@ -17,11 +17,11 @@ from beam_joins.errors import InputError, OutputError
 from beam_joins.exact_casts import as_plain, exact_cast
 from beam_joins.exact_values import ValuePlace
 from beam_joins.io import WriteDuckLake
-from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.io import write_duck_lake
 from beam_joins.pipelines.io.sinks import merge_once
 from beam_joins.pipelines.io.sinks.merge_once import DELETED, LastChanges, MergedRun
-from beam_joins.transforms.connect import TableType
+from beam_joins.transforms.connect import PlainRows, TableType
 from tests.pipelines.join_run import BY, refused
 from tests.pipelines.merged_tables import DUCKLAKE, lake
 from tests.pipelines.orders_run import Run, write
@@ -35,7 +35,7 @@ NONE_IN_DUCKLAKE = {"decimal256(50, 2)", "time64[ns]", "timestamp[ns, tz=UTC]", 
 
 def test_columns_of_each_type_hold_their_values_or_are_refused() -> None:
     def merged(*fields: pa.Field) -> Any:
-        return DUCKLAKE.writer(key="id").into(PlainRows("Test", TableType(pa.int64(), pa.struct(fields)), "id"))
+        return DUCKLAKE.writer(key="id").into(PlainRows("Test", TableType(pa.int64(), pa.struct(fields)), "id", stored=parquet_type))
 
     taken = []
     for number, sample in enumerate(SAMPLES):
@@ -164,7 +164,7 @@ def test_a_file_that_is_no_lake_is_refused_and_stays_as_it_is() -> None:
     Path("text").write_text("text" * 2_000)
     duckdb.connect("plain.duckdb").execute("CREATE TABLE a (i INT)").close()
     plain = Path("plain.duckdb").read_bytes()
-    of = PlainRows("Test", TableType(pa.int64(), pa.struct([("name", pa.string())])), "id")
+    of = PlainRows("Test", TableType(pa.int64(), pa.struct([("name", pa.string())])), "id", stored=parquet_type)
     for path, sentence in (
         ("text", 'cannot write text, table t: .*/text" exists, but it is not a valid DuckDB database file!'),
         ("plain.duckdb", "plain.duckdb is a DuckDB database without a DuckLake: name another file"),
@@ -212,7 +212,7 @@ def test_a_wrong_option_says_what_to_give(options: dict[str, Any], sentence: str
 
 def test_a_lake_may_have_its_files_elsewhere_and_the_table_a_schema() -> None:
     table = table_of(beam.Pipeline(), [], SMALL)
-    rows = PlainRows("Test", merge_once.table_type(table), "id")
+    rows = PlainRows("Test", merge_once.table_type(table), "id", stored=parquet_type)
     for name in ("shop.prices", "shop.orders"):
         WriteDuckLake("lake.ducklake", name, data_path="files").into(rows).prepare(create=True)
     with lake() as connection:

@@ -60,6 +60,11 @@ def target_type(target: Target, column: str, kind: Any) -> Any:
     return cell(column, kind) if callable(cell) else cell
 
 
+def parquet_type(column: str, kind: Any) -> Any:
+    """The type of a column in Parquet and JSON: :func:`target_type`."""
+    return target_type("parquet", column, kind)
+
+
 def _fields(target: Target, column: str, kind: Any) -> list[tuple[str, Any]]:
     """The names of a struct's fields and their types in a target."""
     return [(field.name, target_type(target, f"{column}.{field.name}" if column else field.name, field.type)) for field in kind]

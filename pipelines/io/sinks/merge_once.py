@@ -18,12 +18,13 @@ from beam_joins.coders.block import read_blocks
 from beam_joins.errors import InputError, OutputError
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
-from beam_joins.pipelines.formats.plain_rows import PlainRows
+from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.io.targets import MergedTable
 from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.connect import (
     BlockWriter,
+    PlainRows,
     Route,
     TableType,
     columns,
@@ -174,7 +175,7 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
         return _AtOnce(self._merge(of_table, self._application or type(self).__name__, None))
 
     def _merge(self, of_table: TableType, application: str, number: int | None) -> "MergeOfRun":
-        rows = PlainRows(type(self).__name__, of_table, self._key)
+        rows = PlainRows(type(self).__name__, of_table, self._key, stored=parquet_type)
         self._require_columns(rows)
         return MergeOfRun(self.into(rows), rows, application, number)
 

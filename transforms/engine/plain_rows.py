@@ -1,16 +1,20 @@
 """Flattens the rows of a table into plain columns: those of the key, then those of the value."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys.nested import is_combined, is_windowed
-from beam_joins.pipelines.formats.types.target_types import target_type
-from beam_joins.transforms.connect import TableType
+from beam_joins.transforms.engine.table_type import TableType
 
 _OF_WINDOWS: Final = ("key", "window_start", "window_end")
+Stored = Callable[[str, pa.DataType], pa.DataType]
+
+
+def _as_it_is(name: str, kind: pa.DataType) -> pa.DataType:
+    return kind
 
 
 class PlainRows:
@@ -18,9 +22,8 @@ class PlainRows:
 
     The key's columns are named as ``key`` says, by default as the columns that it was made of, ``key`` where
     there was one. A column of the value that has the name of one of the key gives way to it. A value that is
-    no struct is the column ``value``. Types are those of Parquet in
-    :func:`~beam_joins.pipelines.formats.types.target_types.target_type`. Rows ``without_key`` have the columns of
-    the value alone.
+    no struct is the column ``value``. ``stored`` gives the type of a column of this name and type, by default that
+    type. Rows ``without_key`` have the columns of the value alone.
 
     >>> rows = PlainRows("Write", TableType(pa.int64(), pa.struct([("id", pa.int64()), ("n", pa.string())])), "id")
     >>> rows.schema.names
@@ -30,7 +33,13 @@ class PlainRows:
     """
 
     def __init__(
-        self, transform: str, of_table: TableType, key: str | Sequence[str] | None = None, *, without_key: bool = False
+        self,
+        transform: str,
+        of_table: TableType,
+        key: str | Sequence[str] | None = None,
+        *,
+        stored: Stored = _as_it_is,
+        without_key: bool = False,
     ) -> None:
         """Raises ``ValueError`` for a table of Python objects, for another number of names than the key has columns,
         and for a name that is there twice.
@@ -50,7 +59,7 @@ class PlainRows:
                 f"{', '.join(name for name, _ in parts)}"
             )
         self.keys = key_names
-        self.key_type = _plain_key_type(of_table.key_column)
+        self.key_type = stored("key", _storage(of_table.key_column))
         value = of_table.value_column
         self._is_struct = pa.types.is_struct(value)
         fields = list(value) if self._is_struct else [pa.field("value", value)]
@@ -59,7 +68,7 @@ class PlainRows:
         if len(set(names)) < len(names):
             raise ValueError(f"{transform}: the columns {', '.join(names)} have not all a name of their own")
         types = {field.name: field.type for field in fields} | {name: kind for name, (_, kind) in zip(key_names, parts, strict=True)}
-        self.schema = pa.schema([(name, target_type("parquet", name, types[name])) for name in names])
+        self.schema = pa.schema([(name, stored(name, types[name])) for name in names])
 
     def columns(self, keys: pa.Array, values: pa.Array) -> list[pa.Array]:
         """The columns of rows; one whose value is null has its key all the same."""
@@ -76,16 +85,13 @@ class PlainRows:
         return pa.StructArray.from_arrays(self.columns(keys, values), fields=list(self.schema), mask=values.is_null())
 
 
-def _plain_key_type(key: pa.DataType) -> pa.DataType:
-    """The type of keys in a column, of types that Parquet has."""
-    storage = key.storage_type if isinstance(key, pa.ExtensionType) else key
-    kind: pa.DataType = target_type("parquet", "key", storage)
-    return kind
+def _storage(key: pa.DataType) -> pa.DataType:
+    return key.storage_type if isinstance(key, pa.ExtensionType) else key
 
 
-def _parts(key: Any) -> list[tuple[str, pa.DataType]]:
+def _parts(key: pa.DataType) -> list[tuple[str, pa.DataType]]:
     """The columns that a key consists of."""
-    storage = key.storage_type if isinstance(key, pa.ExtensionType) else key
+    storage = _storage(key)
     if not pa.types.is_struct(storage):
         return [("key", storage)]
     names = _OF_WINDOWS if is_windowed(key) else [field.name for field in storage]
