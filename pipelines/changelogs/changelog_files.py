@@ -334,7 +334,8 @@ def look_into(
     units = {file.unit or columns.unit for file in files}
     columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
     by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
-    times = tuple(by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
+    timed = [] if columns.timestamp is None else first
+    times = tuple(by_unit[file].time_of(row) for file, row in timed if by_unit[file].fault(row) is None)
     return Changelog(
         name=name,
         files=files,
@@ -359,8 +360,8 @@ def _looked_into(name: str, file: File, columns: Columns, remembered: Layout) ->
     """The file with its own description of its columns."""
     try:
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
-        unit, *_ = [READERS[file.format].unit(file, column) for column in of_order]  # all refuse times of day
-        file, plain = replace(file, unit=unit), plain_format(file.format)
+        units = {column: READERS[file.format].unit(file, column) for column in of_order}  # all refuse times of day
+        file, plain = replace(file, unit=units.get(columns.timestamp or "")), plain_format(file.format)
         return file if plain is None or plain.described is None else plain.described(file, columns, remembered)
     except (OSError, MissingExtra):
         raise

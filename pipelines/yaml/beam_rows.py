@@ -15,8 +15,10 @@ from apache_beam.typehints.typehints import UnionConstraint
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins import Change, ChangeBatch, Dropped, LatestTable
+from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.formats.plain_rows import PlainRows
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
+from beam_joins.positions import times_or_null
 from beam_joins.transforms.connect import TableType, as_arrow, in_batches, table_type
 from beam_joins.typed_rows import column_writer
 
@@ -131,8 +133,8 @@ def _latest(plain: PlainRows, batch: pa.RecordBatch) -> Sequence[pa.Array]:
 
 
 def change_rows(table: PCollection[Any], key: Sequence[str] | None) -> PCollection[Any]:
-    """The changes of a table: ``old`` and ``new``, null where the row does not exist, ``timestamp`` in microseconds,
-    and ``position``.
+    """The changes of a table: ``old`` and ``new``, null where the row does not exist, ``timestamp`` in microseconds
+    and ``position``, null where there is none.
     """
     plain = PlainRows("TableToChanges", table_type(table), key)
     row = pa.struct(list(plain.schema))
@@ -141,7 +143,10 @@ def change_rows(table: PCollection[Any], key: Sequence[str] | None) -> PCollecti
 
 
 def _changes(plain: PlainRows, batch: ChangeBatch) -> Sequence[pa.Array]:
-    return [*(plain.structs(batch.key, values) for values in (batch.old, batch.new)), batch.timestamp, batch.position]
+    return [
+        *(plain.structs(batch.key, values) for values in (batch.old, batch.new)),
+        *map(times_or_null, (batch.timestamp, batch.position)),
+    ]
 
 
 def stream_rows(table: PCollection[Any], key: Sequence[str] | None) -> PCollection[Any]:
@@ -151,7 +156,7 @@ def stream_rows(table: PCollection[Any], key: Sequence[str] | None) -> PCollecti
 
 
 def _newest(plain: PlainRows, batch: ChangeBatch) -> Sequence[pa.Array]:
-    return [*plain.columns(batch.key, batch.new), batch.timestamp]
+    return [*plain.columns(batch.key, batch.new), times_or_null(batch.timestamp)]
 
 
 def result_rows(results: PCollection[Any], schema: pa.Schema, key: str | Sequence[str] | None) -> PCollection[Any]:
@@ -163,7 +168,7 @@ def result_rows(results: PCollection[Any], schema: pa.Schema, key: str | Sequenc
 
 
 def _results(plain: PlainRows, batch: pa.RecordBatch) -> Sequence[pa.Array]:
-    return [*plain.columns(batch["key"], batch["value"]), batch["timestamp"]]
+    return [*plain.columns(batch["key"], batch["value"]), times_or_null(batch["timestamp"])]
 
 
 def _timed(schema: pa.Schema) -> pa.Schema:
@@ -184,7 +189,7 @@ def dropped_rows(dropped: Sequence[PCollection[Dropped]]) -> PCollection[Any]:
 def _dropped(dropped: Dropped) -> Any:
     record = dropped.record.new if isinstance(dropped.record, Change) else dropped.record
     record = record if isinstance(record, str) else dumps_line(record).decode().rstrip()
-    return beam.Row(reason=dropped.reason, record=record, timestamp=dropped.timestamp)
+    return beam.Row(reason=dropped.reason, record=record, timestamp=None if dropped.timestamp == NO_TIME else dropped.timestamp)
 
 
 def _rows(batches: PCollection[Any], schema: pa.Schema, columns: Callable[[Any], Sequence[pa.Array]]) -> PCollection[Any]:
