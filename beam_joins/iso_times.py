@@ -1,10 +1,12 @@
-"""Reads event times that are text in ISO 8601; without Arrow, which the help of commands does not load."""
+"""Event times: text in ISO 8601, and the time of records without one; without Arrow, which the help of commands does not load."""
 
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NO_TIME: Final = -9_223_372_036_854_775_000
+"""The event time of a record without one, in microseconds: that of an element without a timestamp in Beam."""
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NANOSECONDS: Final = re.compile(r"[.,][0-9]{6}0*[1-9]")
 _BARE: Final = re.compile(r"[0-9]{9}|[0-9]+$")

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.iso_times import has_nanoseconds, micros_of_text
+from beam_joins.iso_times import NO_TIME, has_nanoseconds, micros_of_text
 from beam_joins.sorting import valid
 
 Values: TypeAlias = "pa.Array | Sequence[Any]"
@@ -70,6 +70,15 @@ def times_of(option: str, values: Values, *, ordering: bool = False) -> pa.Array
         f"{option} gave times of type {values.type}: give microseconds since the epoch as whole numbers, or timestamps with a "
         "time zone"
     )
+
+
+def times_or_null(times: pa.Array) -> pa.Array:
+    """Event times or positions, null in place of :data:`~beam_joins.iso_times.NO_TIME`.
+
+    >>> times_or_null(pa.array([5, NO_TIME])).to_pylist()
+    [5, None]
+    """
+    return pc.if_else(pc.equal(times, NO_TIME), pa.scalar(None, pa.int64()), times)
 
 
 def places_of(option: str, values: Values) -> tuple[pa.Array, pa.Array | None]:

@@ -49,7 +49,7 @@ from beam_joins.transforms.engine.stored_files import (
     write_whole,
 )
 from beam_joins.transforms.engine.table_rows import last_of_each, newest
-from beam_joins.transforms.engine.table_type import TableType, is_batches, table_type
+from beam_joins.transforms.engine.table_type import TableType, at_first_position, is_batches, table_type
 from beam_joins.transforms.engine.transform import label_of
 
 __all__ = [
@@ -76,6 +76,7 @@ __all__ = [
     "TableType",
     "arrow_schema",
     "as_arrow",
+    "at_first_position",
     "calling",
     "cause",
     "choice",

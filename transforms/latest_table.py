@@ -13,6 +13,7 @@ from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import python_values
+from beam_joins.positions import times_or_null
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global
@@ -33,9 +34,10 @@ class LatestTable(Transform[TableInput, PCollection[Any]]):
 
     Opaque keys or values give pairs, ``PCollection[tuple[K, V]]``, one for each row. If both are typed
     columns, the result is a ``PCollection[pyarrow.RecordBatch]`` with the columns ``key``, ``value`` and
-    ``timestamp``. The choice is made when the pipeline is built. Keys are columns if ``key=`` of
-    :class:`~beam_joins.TableFromChangelog` names columns of Arrow tables or of its ``schema``; values are
-    columns if they come from Arrow tables, from ``schema`` or from a function of columns.
+    ``timestamp``, which is null for a row without an event time. The choice is made when the pipeline is
+    built. Keys are columns if ``key=`` of :class:`~beam_joins.TableFromChangelog` names columns of Arrow
+    tables or of its ``schema``; values are columns if they come from Arrow tables, from ``schema`` or from a
+    function of columns.
 
     Raises ``ValueError`` when applied to windowed or unbounded input, and in the run for two changes of one
     row at one position.
@@ -98,4 +100,4 @@ def _elements(rows: Any, of_table: TableType) -> Iterator[Any]:
         pairs = zip(keys_in_python(key, of_table), python_values(value), strict=True)
         yield from map(timestamped, pairs, timestamp.to_pylist())
     elif len(key):
-        yield pa.record_batch([key, value, timestamp], names=["key", "value", "timestamp"])
+        yield pa.record_batch([key, value, times_or_null(timestamp)], names=["key", "value", "timestamp"])

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.key import key_coder
@@ -16,6 +15,7 @@ from beam_joins.errors import InputError
 from beam_joins.fields import Deleting, Field, Fields, Marking, names_in
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
+from beam_joins.iso_times import NO_TIME
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.transforms.engine.arrow_input import arrow_bytes, arrow_schema, declared_schema, is_arrow
 from beam_joins.transforms.engine.beam_schemas import columns_of_rows
@@ -110,7 +110,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
     coder is not deterministic, to Arrow batches of unknown columns, and for columns that they do not have;
     and in the run for a missing field, for an Arrow batch without a column that an option names, for a name
     in ``except_columns`` that no record has, for a position that is not an int of 64 bits, and for several
-    records of one key without a time and a sequence.
+    records of one key without a time, a sequence and ``tie_break_by``.
 
     >>> import apache_beam as beam
     >>> from beam_joins import TableToChanges
@@ -207,8 +207,9 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
         order: Order = "sequence" if "sequence_by" in self._read else "time"
         key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value
         known_type = TableType(key, value, order)
+        needs_order = order == "time" and "tie_break_by" not in self._read
         replayed = (routed[ROWS],) | "Replay" >> Replay(
-            upserts(self._emit, known_type, partial(_checked, known_type, self._drops_partial), self._completed_by),
+            upserts(self._emit, known_type, partial(_checked, known_type, needs_order, self._drops_partial), self._completed_by),
             main_type=ChangeBatch,
             to=(MAIN, *self.dropping),
             to_all=(TRUNCATES,),
@@ -268,8 +269,9 @@ def _is_default(schema: Any) -> bool:
     return isinstance(schema, str) and schema == "declared"
 
 
-def _checked(known_type: TableType, drops_partial: bool, lost: pa.Table) -> None:
-    _require_order(known_type, lost)
+def _checked(known_type: TableType, needs_order: bool, drops_partial: bool, lost: pa.Table) -> None:
+    if needs_order:
+        _require_order(known_type, lost)
     if not drops_partial:
         _require_earlier(known_type, lost)
 
@@ -287,9 +289,7 @@ def _require_earlier(known_type: TableType, lost: pa.Table) -> None:
 
 
 def _require_order(known_type: TableType, lost: pa.Table) -> None:
-    if known_type.order != "time":
-        return
-    unordered = lost.filter(pc.less_equal(lost["position"], MIN_TIMESTAMP.micros))
+    unordered = lost.filter(pc.less_equal(lost["position"], NO_TIME))
     for (key, _), _ in records_of(unordered.slice(0, 1), known_type):
         raise ValueError(
             f"several records have the key {key!r} and none has an event time to order them by: give sequence_by= or timestamp_by=,"

@@ -8,6 +8,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.positions import times_or_null
 from beam_joins.transforms.engine.beam_schemas import row_type, rows_of
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.option_checks import choice, columns
@@ -30,7 +31,7 @@ class TableToRows(Transform[TableInput, PCollection[beam.Row]]):
     * ``records``: ``"rows"`` (default) are the final rows, for bounded input: the columns of the key, then those of the value.
       ``"changes"`` are all changes, with the rows ``old`` and ``new``, null where the row does not exist. ``"upserts"`` are the new
       rows of all changes, with ``deleted``, and the columns of the value null where it is true. Changes and upserts have
-      ``timestamp``, the event time in microseconds, and ``position``.
+      ``timestamp``, the event time in microseconds, and ``position``, which are null for records without a time.
     * ``key``: the names of the key's columns, by default ``key``, or those that a key of several columns was made of. A column of
       the value that has one of these names gives way to it.
 
@@ -88,6 +89,7 @@ def _schema(plain: PlainRows, records: RowRecords) -> pa.Schema:
 
 def _columns(plain: PlainRows, batch: ChangeBatch, records: RowRecords) -> list[pa.Array]:
     """The columns of changes or upserts."""
+    about = [times_or_null(batch.timestamp), times_or_null(batch.position)]
     if records == "changes":
-        return [plain.structs(batch.key, batch.old), plain.structs(batch.key, batch.new), batch.timestamp, batch.position]
-    return [*plain.columns(batch.key, batch.new), batch.timestamp, batch.position, batch.new.is_null()]
+        return [plain.structs(batch.key, batch.old), plain.structs(batch.key, batch.new), *about]
+    return [*plain.columns(batch.key, batch.new), *about, batch.new.is_null()]

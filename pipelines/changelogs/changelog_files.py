@@ -14,6 +14,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.errors import InputError
+from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.base.extras import MissingExtra
 from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
@@ -334,13 +335,13 @@ def look_into(
     units = {file.unit or columns.unit for file in files}
     columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
     by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}
-    times = tuple(by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
+    times = (by_unit[file].time_of(row) for file, row in first if by_unit[file].fault(row) is None)
     return Changelog(
         name=name,
         files=files,
         columns=columns,
         first=tuple(row for _, row in first),
-        times=times,
+        times=tuple(time for time in times if time != NO_TIME),
         types=types,
         evidence=evidence,
         waiting=() if log is None else log.waiting,
@@ -359,8 +360,8 @@ def _looked_into(name: str, file: File, columns: Columns, remembered: Layout) ->
     """The file with its own description of its columns."""
     try:
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
-        unit, *_ = [READERS[file.format].unit(file, column) for column in of_order]  # all refuse times of day
-        file, plain = replace(file, unit=unit), plain_format(file.format)
+        units = {column: READERS[file.format].unit(file, column) for column in of_order}  # all refuse times of day
+        file, plain = replace(file, unit=units.get(columns.timestamp or "")), plain_format(file.format)
         return file if plain is None or plain.described is None else plain.described(file, columns, remembered)
     except (OSError, MissingExtra):
         raise

@@ -15,7 +15,7 @@ from beam_joins.pipelines.formats.layout import Layout
 
 LOOK_RECORDS: Final = 10_000
 """The number of records that are looked at to learn the columns."""
-_MAY_BE_EMPTY: Final = ("-sequence-by", "-apply-as-deletes")
+_MAY_BE_EMPTY: Final = ("-timestamp-by", "-sequence-by", "-apply-as-deletes")
 """The ends of the options that may be empty, naming no column."""
 _TIME: Final = re.compile(r".*timestamp|(?:null or )?date")
 _NUMBER: Final = re.compile(r"(?:null or )?(?:u?int|long|double|float|decimal)")

@@ -1,7 +1,7 @@
 """``--dry-run``: describes what would be read, written and run, after a look at the inputs."""
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
@@ -59,18 +59,20 @@ def _input(changelog: Changelog) -> Iterator[str]:
         yield "    sequence, time and deletes as the envelopes say"
         return
     ordering = ", ".join(filter(None, (columns.sequence, *columns.within)))
-    yield f"    sequence     {ordering or 'none: the time orders the changes'}"
-    yield f"    time         {columns.timestamp}, {_times_of(changelog, file_types.get(columns.timestamp) or '')}"
+    without = "none: the time orders the changes" if columns.timestamp else "none: the last row of a key counts"
+    yield f"    sequence     {ordering or without}"
+    yield f"    time         {_times_of(changelog, columns.timestamp, file_types) if columns.timestamp else 'none'}"
     yield f"    deletes      {f'where {columns.delete} is one of ' + ', '.join(sorted(columns.deletes)) if columns.delete else 'none'}"
 
 
-def _times_of(changelog: Changelog, kind: str) -> str:
-    """The kind of the values in the column of times, in words; ``kind`` is its type where files say one."""
+def _times_of(changelog: Changelog, column: str, types: Mapping[str, str]) -> str:
+    """The column of times, and the kind of its values in words; ``types`` are those that files say."""
+    kind = types.get(column) or ""
     if is_time(kind):
-        return kind
+        return f"{column}, {kind}"
     said = {"whole numbers": f"whole numbers in {changelog.columns.unit}", "text": "ISO 8601 text"}
-    kinds = changelog.kinds_of(changelog.columns.timestamp)
-    return " or ".join(said.get(each, each) for each in kinds) or said["whole numbers"]
+    kinds = " or ".join(said.get(each, each) for each in changelog.kinds_of(column))
+    return f"{column}, {kinds or said['whole numbers']}"
 
 
 def _columns_of(job: Job) -> Iterator[str]:

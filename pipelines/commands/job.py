@@ -109,7 +109,8 @@ class Job:
             self._check_pair(*self.changelogs)
 
     def _check_pair(self, left: Changelog, right: Changelog) -> None:
-        if (left.columns.sequence is None) != (right.columns.sequence is None):
+        ordered = [each.columns for each in (left, right) if each.columns.is_ordered]
+        if len({each.sequence is None for each in ordered}) > 1:
             flags = " and ".join(each.columns.flag("sequence_by") for each in (left, right))
             raise InputError(f"{flags} must both name a column or both be empty: positions are compared")
         require_one_unit(left, right)

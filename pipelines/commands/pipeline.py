@@ -102,7 +102,8 @@ def _result(pipeline: beam.Pipeline, shape: JobShape, report_path: str, *, goes_
             log=log,
         )
         made = table_of(reading, without_earlier=shape.on_bad_record, completed_by=partial(completed, reading))
-        read = pipeline | name.capitalize() >> ReadTable(Reads(records, made, reading.about.names).of_run).with_outputs()
+        reads = Reads(records, made, reading.about.names, reading.columns.is_ordered)
+        read = pipeline | name.capitalize() >> ReadTable(reads.of_run).with_outputs()
         tables.append(read.table)
         counted.append(Counted(name, read.rows, read.dropped))
         facts.append(read.counts)

@@ -28,7 +28,7 @@ READER_OPTIONS: Final = (*_OPTIONS, "schema_overrides")
 _DEFAULTS: Final = {"timestamp_by": "updated_at", "sequence_by": "lsn", "apply_as_deletes": f"op={','.join(sorted(DELETES))}"}
 """The defaults of options of inputs without envelopes, as they are written."""
 _SHOWN_DEFAULTS: Final = {
-    "timestamp_by": "updated_at",
+    "timestamp_by": "updated_at; empty: none",
     "sequence_by": "lsn; empty: none",
     "apply_as_deletes": "op with these values, where null is a bad record; empty: none",
 }
@@ -84,16 +84,18 @@ def columns_of(side: Side, args: Namespace) -> Columns:
         if side.value_of(args, name):
             raise InputError(f"{side.flag(name)} is for files of envelopes: give {side.flag('format')} too, or leave it out")
     values = {name: _value(side, args, name) for name in _OF_ROWS}
-    for name in ("key", "timestamp_by"):
-        if not values[name]:
-            raise InputError(f"{side.flag(name)} must name a column")
+    if not values["key"]:
+        raise InputError(f"{side.flag('key')} must name a column")
     from beam_joins.pipelines.io.sources.plain_columns import plain_columns  # noqa: PLC0415  # with Beam
 
     key = tuple(values.pop("key"))
     try:
-        return replace(plain_columns(**values, side=side.option), key=key, declared=_schema_overrides(side, args))
+        columns = replace(plain_columns(**values, side=side.option), key=key, declared=_schema_overrides(side, args))
     except ValueError as error:
         raise InputError(str(error)) from error
+    if args.state_dir:
+        columns.require_order(side.name)
+    return columns
 
 
 def names_in(listed: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.formats.registry import Format, file_format
 from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted, json_changes
 from beam_joins.pipelines.formats.types.json_text import joined, stored_key
+from beam_joins.positions import times_or_null
 from beam_joins.sorting import integers, valid
 from beam_joins.transforms.connect import PlainRows
 
@@ -111,15 +112,16 @@ class ChangeRecords:
         return fitted([stored_key(changes.key), self._rows.structs(changes.key, new), changes.position], self.columns)
 
     def _of_upserts(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
-        at = changes.timestamp.cast(MARKS.field("timestamp").type)
+        at = times_or_null(changes.timestamp).cast(MARKS.field("timestamp").type)
         return [*self._rows.columns(changes.key, new), at, changes.position, new.is_null()]
 
     def _of_pairs(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
         operations = pa.array(["c", "u", "d"]).take(pc.if_else(new.is_null(), 2, pa.array(valid(old).astype("int64"))))
-        times = pa.array(integers(changes.timestamp) // _MILLI)
+        micros = times_or_null(changes.timestamp)
+        times = pa.array(integers(changes.timestamp) // _MILLI, mask=~valid(micros))
         count = len(changes)
         constant: Callable[[str], pa.Array] = lambda text: pa.array([text] * count, pa.string())  # noqa: E731
-        source = [constant("beam_joins"), constant(self._table), changes.position, times, changes.timestamp]
+        source = [constant("beam_joins"), constant(self._table), changes.position, times, micros]
         return [
             self._rows.structs(changes.key, old),
             self._rows.structs(changes.key, new),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from beam_joins.iso_times import EPOCH, has_nanoseconds, micros_of_text
+from beam_joins.errors import InputError
+from beam_joins.iso_times import EPOCH, NO_TIME, has_nanoseconds, micros_of_text
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
 from beam_joins.pipelines.formats.layout import Layout
 
@@ -39,11 +40,12 @@ WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 class Columns:
     """The columns of one changelog that say how to read it.
 
-    ``key`` are those of the primary key. ``sequence`` None: the event time is the position; ``within``: columns that
-    order the changes of a row at one position. ``delete`` None: there are no deletes; else the column's text, in any
-    case (``true`` for true, ``null`` for null), is among ``deletes``, among ``upserts``, or among ``truncates``,
-    which empty the table and have no key; or among ``ignored``: such a record is no change. The last two may be of
-    columns of their own, ``truncate`` and ``ignore``. ``unit`` is the unit of whole numbers in ``timestamp``, and
+    ``key`` are those of the primary key. ``timestamp`` None: the event time is :data:`~beam_joins.iso_times.NO_TIME`.
+    ``sequence`` None: the event time is the position; ``within``: columns that order the changes of a row at one
+    position. ``delete`` None: there are no deletes; else the column's text, in any case (``true`` for true, ``null`` for
+    null), is among ``deletes``, among ``upserts``, or among ``truncates``, which empty the table and have no key; or
+    among ``ignored``: such a record is no change. The last two may be of columns of their own, ``truncate`` and
+    ``ignore``. ``unit`` is the unit of whole numbers in ``timestamp``, and
     ``digits`` whether text of digits is such a number, as where the format has no numbers. ``csv`` are delimiter and
     encoding of CSV files (empty: as these show). ``log`` is the column that names the log of the sequence (null: not
     known), ``left_out`` the columns that a row does not have as they did not change, and ``life`` the encoded
@@ -62,7 +64,7 @@ class Columns:
     """
 
     key: tuple[str, ...]
-    timestamp: str
+    timestamp: str | None = None
     sequence: str | None = None
     within: tuple[str, ...] = ()
     delete: str | None = None
@@ -87,6 +89,20 @@ class Columns:
         """Whether envelopes say what the columns of rows say else."""
         return self.envelopes is not None
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether columns order the records: else they are at one position, and the last one of a key counts."""
+        return self.timestamp is not None or self.sequence is not None
+
+    def require_order(self, name: str) -> None:
+        """Raise InputError for records of incremental runs that no column orders: those of a later run would replace none."""
+        if not self.is_ordered:
+            flags = " or ".join(map(self.flag, ("timestamp_by", "sequence_by")))
+            raise InputError(
+                f"{name} have neither a time nor a sequence, so that rows of a later run could not replace those of earlier runs: name"
+                f" a column with {flags}"
+            )
+
     def flag(self, name: str) -> str:
         """An option of these columns as it is written: :func:`flag_of` their side."""
         return flag_of(self.side, name)
@@ -103,13 +119,15 @@ class Columns:
 
     def time_of(self, row: Row) -> int:
         """The event time in microseconds since the epoch; a date is its midnight in UTC, text is ISO 8601, in
-        UTC if it does not say, and not of digits alone.
+        UTC if it does not say, and not of digits alone. Without a column of times :data:`~beam_joins.iso_times.NO_TIME`.
 
         Raises:
             ValueError: it is neither a whole number, a date nor such a text.
             KeyError: there is no such column.
         """
-        value = self._time_in(row)
+        if self.timestamp is None:
+            return NO_TIME
+        value = self._time_in(row, self.timestamp)
         if type(value) is int:
             return value * NANOSECONDS[self.unit] // 1_000
         if isinstance(value, Decimal) and value.is_finite() and abs(value) < _MOST:  # finer than microseconds
@@ -120,14 +138,14 @@ class Columns:
             raise ValueError("not a time")
         return micros_of(value)
 
-    def _time_in(self, row: Row) -> Any:
+    def _time_in(self, row: Row, column: str) -> Any:
         """The event time as the record has it, a whole number as such."""
-        value = row[self.timestamp]
+        value = row[column]
         return int(value) if self.digits and isinstance(value, str) and WHOLE.fullmatch(value) else whole_number(value)
 
     def _has_nanoseconds(self, row: Row) -> bool:
         """Whether the event time is no whole number of microseconds."""
-        value = self._time_in(row)
+        value = None if self.timestamp is None else self._time_in(row, self.timestamp)
         if isinstance(value, int | Decimal):
             return bool(value * NANOSECONDS[self.unit] % 1_000)
         return isinstance(value, str) and has_nanoseconds(value)
@@ -204,9 +222,9 @@ class Columns:
         try:
             time = self.time_of(row)
         except (ValueError, OverflowError):
-            return f"column '{self.timestamp}' is not a time: {shown(row[self.timestamp])}"
+            return f"column '{self.timestamp}' is not a time: {shown(row.get(self.timestamp or ''))}"
         if not _LEAST <= time <= _MOST:
-            return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {shown(row[self.timestamp])}"
+            return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {shown(row.get(self.timestamp or ''))}"
         if self.sequence is None and self._has_nanoseconds(row):
             remedy = f"name a column with whole numbers of nanoseconds with {self.flag('sequence_by')}"
             return f"column '{self.timestamp}' has nanoseconds, which microseconds do not order: {remedy}"

@@ -169,7 +169,7 @@ def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins
         return _row(data[begins[n] : ends[n]], file.layout, file.declared, reading, file.delimiter)
 
     def value(n: int) -> dict[str, Any] | str:
-        return row(n) if reading is None else _numbered(row(n), (reading.columns.timestamp, *reading.sequences))
+        return row(n) if reading is None else _numbered(row(n), (reading.columns.timestamp or "", *reading.sequences))
 
     places, names = pa.array(begins + start), [name for name, _ in file.layout]
     one_by_one = RawRows(places, row, value=value), rest

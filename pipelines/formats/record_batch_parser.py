@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.exact_values import ValuePlace, exact_column
+from beam_joins.iso_times import NO_TIME
 from beam_joins.keys.key_columns import Bools
 from beam_joins.operations import deletes_by, word
 from beam_joins.pipelines.formats.changelog_columns import DELETED, EXACT_IN_DOUBLES, KEY, NANOSECONDS, PLACE, REFERENCE, TIME, Unit
@@ -73,7 +74,9 @@ def many_at_a_time(raw: RawRows, reading: Reading) -> tuple[dict[str, pa.Array] 
     columns, raw_columns = reading.columns, raw.columns
     try:
         made = {
-            TIME: _times(raw_columns[columns.timestamp], columns.unit, exact=columns.sequence is None),
+            TIME: pa.array(np.full(count, NO_TIME))
+            if columns.timestamp is None
+            else _times(raw_columns[columns.timestamp], columns.unit, exact=columns.sequence is None),
             **{name: _whole_numbers(raw_columns[column]) for name, column in zip(reading.positions, reading.sequences, strict=True)},
             DELETED: pa.array(np.zeros(count, np.bool_))
             if columns.delete is None

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.pipelines.formats.types.json_text import NULL, joined, stored_key, texts_of
+from beam_joins.positions import times_or_null
 
 _EMPTY: Final = r"^\{\s*\}$"
 _OPERATIONS: Final = ("insert", "update", "delete")
@@ -63,7 +64,8 @@ def json_changes(batch: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
     """
     ops = pa.array([f',"op":"{operation}","old":'.encode() for operation in _OPERATIONS])
     head = b'{"key":', texts_of(batch.key), ops.take(_operations(old, new)), old, b',"new":', new
-    return joined(*head, b',"timestamp":', texts_of(batch.timestamp), b',"position":', texts_of(batch.position), b"}\n", null=NULL)
+    time, position = (texts_of(times_or_null(column)) for column in (batch.timestamp, batch.position))
+    return joined(*head, b',"timestamp":', time, b',"position":', position, b"}\n", null=NULL)
 
 
 def columns_of_changes(key: pa.DataType, row: pa.DataType, time: pa.DataType) -> list[pa.Field]:
@@ -73,9 +75,11 @@ def columns_of_changes(key: pa.DataType, row: pa.DataType, time: pa.DataType) ->
 
 
 def change_columns(batch: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
-    """The columns of the changes of a batch, as the members of their lines are called."""
+    """The columns of the changes of a batch, as the members of their lines are called; null where they have no time, and no
+    position.
+    """
     operations = pa.array(_OPERATIONS).take(_operations(old, new))
-    return [stored_key(batch.key), operations, old, new, batch.timestamp, batch.position]
+    return [stored_key(batch.key), operations, old, new, times_or_null(batch.timestamp), times_or_null(batch.position)]
 
 
 def fitted(columns: Sequence[pa.Array], schema: pa.Schema) -> list[pa.Array]:

@@ -41,12 +41,13 @@ class ReadChangelog(ReadTable):
       ``msgpack``). Large files are read in parts, side by side.
     * ``key``: the columns of the primary key, ``"id"`` or ``["region", "id"]``.
     * ``timestamp_by``: the column with the event time: a whole number, a timestamp, a date, or text in ISO 8601; in UTC
-      without a zone.
+      without a zone. Without one rows have no event time.
     * ``timestamp_unit``: the unit of whole numbers in ``timestamp_by``, which count from 1970: ``"us"``, the default,
       ``"ms"``, ``"s"`` or ``"ns"``.
     * ``sequence_by``: the column with the position of a change in the order of commits, a whole number or a date. Of
       several columns, ``["commit_lsn", "lsn"]``, the first is the position, and the others order the changes of a row
-      within it. Without one the event time orders the changes.
+      within it. Without one the event time orders the changes. Without either all rows are at one position, before those
+      with an event time, and the last row of a key counts.
     * ``apply_as_deletes``: a column and its values that mean a delete, ``{"op": ["d", "delete"]}``, in any case;
       ``"null"`` stands for null and ``"not-null"`` for all other values, such as the time of the delete. Of a column
       alone, ``"deleted"``, these values are :data:`beam_joins.operations.DELETES`, and null is no delete. Without one no
@@ -92,7 +93,7 @@ class ReadChangelog(ReadTable):
         path: str,
         *,
         key: str | Sequence[str],
-        timestamp_by: str,
+        timestamp_by: str | None = None,
         timestamp_unit: Unit = "us",
         sequence_by: str | Sequence[str] | None = None,
         apply_as_deletes: str | Operations | None = None,

@@ -25,9 +25,11 @@ class ReadGrowingChangelog(ReadTable):
     Files are read as by :class:`~beam_joins.io.ReadGrowingFiles`, one after the other in the order of their paths: JSON
     lines, Avro, Parquet and Arrow. A record that cannot be read fails the run.
 
-    * ``path``, ``key``, ``timestamp_by``, ``timestamp_unit``, ``sequence_by``, ``apply_as_deletes``, ``apply_as_upserts``,
+    * ``path``, ``key``, ``timestamp_unit``, ``sequence_by``, ``apply_as_deletes``, ``apply_as_upserts``,
       ``apply_as_truncates``, ``ignored``, ``except_columns``, ``schema``, ``emit``: as of
       :class:`~beam_joins.io.ReadChangelog`.
+    * ``timestamp_by``: the column with the event time, which the watermark follows: a whole number, a timestamp, a date, or
+      text in ISO 8601; in UTC without a zone.
     * ``out_of_orderness``: the distance of the watermark behind the largest event time: seconds, a ``timedelta`` or a Beam
       ``Duration``.
     * ``idle_after``: the time without a record after which the watermark follows the clock, ``out_of_orderness`` behind it.
@@ -61,6 +63,7 @@ class ReadGrowingChangelog(ReadTable):
         out_of_orderness: Span = 0,
         idle_after: Span | None = None,
     ) -> None:
+        connect.text("timestamp_by", timestamp_by, "the column with the event time")
         columns = plain_columns(
             timestamp_by=timestamp_by,
             timestamp_unit=timestamp_unit,

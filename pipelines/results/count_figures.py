@@ -29,6 +29,7 @@ from beam_joins.pipelines.results.figure import (
     TimeCounts,
     add_times,
 )
+from beam_joins.positions import times_or_null
 from beam_joins.sorting import integers
 from beam_joins.transforms.connect import table_type
 
@@ -84,7 +85,7 @@ class CountTimes(beam.DoFn):
     def process(self, element: pa.RecordBatch | ChangeBatch) -> None:
         """Count the rows of a batch."""
         times = element.timestamp if isinstance(element, ChangeBatch) else element.column(TIME)
-        self._counts = add_times([self._counts, count_times(integers(times.drop_null()))])
+        self._counts = add_times([self._counts, count_times(integers(times_or_null(times).drop_null()))])
 
     def finish_bundle(self) -> Iterator[Any]:
         """Emit the counts."""

@@ -10,7 +10,9 @@ from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins import Change, Dropped
+from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
+from beam_joins.positions import times_or_null
 from beam_joins.transforms.connect import PlainRows, TableType, as_arrow, columns_of_rows, row_type, rows_of
 from beam_joins.typed_rows import column_writer
 
@@ -51,7 +53,7 @@ def result_rows(results: PCollection[Any], schema: pa.Schema, key: str | Sequenc
 
 
 def _results(plain: PlainRows, batch: pa.RecordBatch) -> Sequence[pa.Array]:
-    return [*plain.columns(batch["key"], batch["value"]), batch["timestamp"]]
+    return [*plain.columns(batch["key"], batch["value"]), times_or_null(batch["timestamp"])]
 
 
 def _timed(schema: pa.Schema) -> pa.Schema:
@@ -72,7 +74,7 @@ def dropped_rows(dropped: Sequence[PCollection[Dropped]]) -> PCollection[Any]:
 def _dropped(dropped: Dropped) -> Any:
     record = dropped.record.new if isinstance(dropped.record, Change) else dropped.record
     record = record if isinstance(record, str) else dumps_line(record).decode().rstrip()
-    return beam.Row(reason=dropped.reason, record=record, timestamp=dropped.timestamp)
+    return beam.Row(reason=dropped.reason, record=record, timestamp=None if dropped.timestamp == NO_TIME else dropped.timestamp)
 
 
 def _rows(batches: PCollection[Any], schema: pa.Schema, columns: Callable[[Any], Sequence[pa.Array]]) -> PCollection[Any]:

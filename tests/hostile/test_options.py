@@ -58,7 +58,7 @@ KAFKA = {
 }
 OPERATIONS = ("apply_as_deletes", "apply_as_upserts", "apply_as_truncates", "ignored")
 PLAIN_ROWS: dict[str, tuple[Any, str]] = {
-    **{"key": ("id", "text"), "timestamp_by": ("at", "text"), "timestamp_unit": ("us", ""), "sequence_by": ("lsn", "none text")},
+    **{"key": ("id", "text"), "timestamp_by": ("at", "none text"), "timestamp_unit": ("us", ""), "sequence_by": ("lsn", "none text")},
     **dict.fromkeys(OPERATIONS, (None, "none")),
     **{"apply_as_deletes": ("gone", "none text"), "except_columns": ((), "text nothing"), "emit": ("updates", "")},
     "schema": (None, "none schema"),
@@ -150,6 +150,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "ReadGrowingChangelog": {
         **PLAIN_ROWS,
+        "timestamp_by": ("at", "text"),
         "path": ("d.jsonl", ""),
         **{name: DATED[name] for name in ("out_of_orderness", "idle_after")},
     },

@@ -140,7 +140,7 @@ def test_a_quote_without_an_end_makes_one_bad_line(tmp_path: Path, monkeypatch: 
         (
             b"id\n1\n",
             ["--encoding=ascii", "--key=x"],
-            "rows have no columns 'x' (--key) and 'updated_at' (--timestamp-by): p.csv has id; ",
+            "rows have no column 'x' (--key): p.csv has id; ",
         ),
         (b"id\n\x81\n", ["--encoding=cp1252"], "rows: p.csv is not text of the encoding cp1252: "),
         (b"\xff\xfei\x00d\x00\n", [], "rows: p.csv is not text of the encoding utf-16: "),

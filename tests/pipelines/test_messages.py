@@ -148,7 +148,7 @@ def test_all_missing_columns_of_a_side_are_named_at_once_with_the_empty_form(bea
     assert refused(beam_joins("join", "--left", "o.csv", "--right", "r.jsonl", "--latest", "x.jsonl")) == (
         "left rows have no columns 'id' (--left-key), 'updated_at' (--left-timestamp-by), 'lsn' (--left-sequence-by) and 'op' "
         "(--left-apply-as-deletes): o.csv has Order No, operation, seq; name others with these options, or give "
-        "--left-sequence-by= and --left-apply-as-deletes= if there is none"
+        "--left-timestamp-by= and --left-sequence-by= and --left-apply-as-deletes= if there is none"
     )
     assert refused(beam_joins("join", *BY, "--left-apply-as-deletes=x", "--latest", "x.jsonl")).endswith(
         "; name one of them with --left-apply-as-deletes, or give --left-apply-as-deletes= if there is none"
@@ -178,6 +178,13 @@ def test_a_plain_table_is_read_without_sequence_and_deletes_with_a_remark(beam_j
         ("id,updated_at,name", "1,1,5", ["--sequence-by=lsn"], "'lsn' (--sequence-by)"),
         ("id,updated_at,name", "1,1,5", ["--apply-as-deletes=op"], "'op' (--apply-as-deletes)"),
         ("id,updated_at,name", "1,1,5", ["--state-dir=s"], "'lsn' (--sequence-by) and 'op' (--apply-as-deletes)"),
+        ("id,Last Modified", "1,x", [], "'updated_at' (--timestamp-by)"),  # which is a time by another name
+        ("id,createdAt", "1,x", [], "'updated_at' (--timestamp-by)"),
+        ("id,ts", "1,5", [], "'updated_at' (--timestamp-by)"),
+        ("id,Geändert", "1,2026-03-01T08:00:00Z", [], "'updated_at' (--timestamp-by)"),
+        ("id,name", "1,x", ["--timestamp-by=updated_at"], "'updated_at' (--timestamp-by)"),
+        ("id,seq", "1,5", [], "'updated_at' (--timestamp-by), 'lsn' (--sequence-by) and 'op' (--apply-as-deletes)"),
+        ("id,name", "1,x", ["--apply-as-truncates=op=t"], "'updated_at' (--timestamp-by) and 'op' (--apply-as-truncates)"),
     ],
 )
 def test_a_default_is_not_taken_for_nothing_where_that_could_be_wrong(

@@ -204,7 +204,8 @@ TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"key": "id", "timestamp_by": None}, "timestamp_by=None: give the column with the event time"),
+        ({"key": "id", "timestamp_by": ""}, "timestamp_by=.*: give the column with the event time"),
+        ({"key": "id", "apply_as_truncates": {"op": ["t"]}}, "apply_as_truncates= needs timestamp_by= or sequence_by=: a truncate"),
         ({"key": None, "timestamp_by": "at"}, "key=None: give the name of a column, or several"),
         ({"key": "id", "timestamp_by": "when"}, "no column 'when' .* has id, shop, price, at, lsn, op"),
         ({"key": "nr", "timestamp_by": "at"}, "no column 'nr'"),

@@ -58,7 +58,7 @@ def common_order(transform: str, *tables: TableType) -> Order:
     """The order of the result of these tables; raises ``ValueError`` if they are known to be ordered by
     different things.
     """
-    orders = {table.order for table in tables} - {"unknown"}
+    orders = {table.order for table in tables} - {"unknown", "first"}
     for table in tables:
         require_one_order(table)
     if len(orders) > 1:
@@ -67,7 +67,7 @@ def common_order(transform: str, *tables: TableType) -> Order:
             " other: give sequence_by= to both tables, from one common sequence, or to neither"
         )
     if not orders:  # changes that a user has made, whose positions are of one kind
-        return "unknown"
+        return "first" if all(table.order == "first" for table in tables) else "unknown"
     if any(table.order == "unknown" for table in tables):
         _log.warning(
             "%s cannot check that its tables are ordered by the same, event time or one sequence: nothing is known of "

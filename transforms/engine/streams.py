@@ -39,7 +39,7 @@ def stream_type(transform: str, stream: PCollection[Any], sequence_by: Any) -> T
 
 def require_one_order(transform: str, stream: TableType, table: TableType) -> None:
     """Raise ``ValueError`` for a stream and a table that are known to be ordered by different things."""
-    if table.order not in (stream.order, "unknown"):
+    if table.order not in (stream.order, "unknown", "first"):
         by = {"time": "event time", "sequence": "a sequence"}
         remedy = (
             "give the stream sequence_by= too, from the same sequence"

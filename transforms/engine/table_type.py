@@ -20,9 +20,9 @@ from beam_joins.keys.opaque import KEYS, VALUES, is_opaque
 from beam_joins.parameters import Parameterised, parameterised
 from beam_joins.windowed import Grid, Windowed
 
-Order = Literal["time", "sequence", "mixed", "unknown"]
-"""The order of positions: the event time, a sequence of the source, one or the other behind a Flatten of
-both, or unknown.
+Order = Literal["time", "sequence", "first", "mixed", "unknown"]
+"""The order of positions: the event time, a sequence of the source, none as all rows are at the first position, which is
+before those of either, one or the other behind a Flatten of both, or unknown.
 """
 
 _MADE = "_beam_joins_table"
@@ -115,6 +115,11 @@ def as_table(pcoll: PCollection[Any], of_table: TableType, physical: Physical = 
     return pcoll
 
 
+def at_first_position(table: PCollection[Any]) -> PCollection[Any]:
+    """The same table, known to have all its rows at the first position."""
+    return as_table(table, table_type(table)._replace(order="first"), physical_of(table))
+
+
 class _Made(NamedTuple):
     """The type and the properties of a table in a collection that a transform of this library has made."""
 
@@ -179,6 +184,8 @@ def _of_hint(hint: Any) -> TableType:
 def _flattened_order(one: Order, other: Order) -> Order:
     if "unknown" in (one, other):
         return "unknown"
+    if "first" in (one, other):
+        return other if one == "first" else one
     return one if one == other else "mixed"
 
 

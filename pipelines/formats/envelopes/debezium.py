@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.formats.envelopes.log_places import Place, Source, place_of
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
@@ -115,7 +116,8 @@ class Debezium:
         if operation == INSERT:  # of an update that has changed the primary key
             require_whole(unchanged, WHOLE_ROWS)
         place = place_of(source)
-        time = source.ts_us or (source.ts_ms or sent or 0) * 1_000
+        is_timed = (source.ts_us, source.ts_ms, sent) != (None, None, None)
+        time = source.ts_us or (source.ts_ms or sent or 0) * 1_000 if is_timed else NO_TIME
         table = full_name(source.database, source.table or source.collection)
         return RowChange(table, operation, row, time, types=types, unchanged=unchanged, **place._asdict())
 

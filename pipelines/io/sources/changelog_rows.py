@@ -62,7 +62,7 @@ class ChangelogRows(NamedTuple):
             except_columns=except_columns if is_typed else (),
             ordered=ordered,
         )
-        return Reads(self.read, made, self.reading.about.names)
+        return Reads(self.read, made, self.reading.about.names, self.reading.columns.is_ordered)
 
 
 class ReadFiles(beam.PTransform[PBegin, Any]):
@@ -77,6 +77,8 @@ class ReadFiles(beam.PTransform[PBegin, Any]):
     def expand(self, begin: PBegin) -> Any:
         """Apply the transform."""
         state = folder_for(begin)
+        if state is not None:
+            self._changelog.columns.require_order(self._changelog.name)
         _require_table(self._changelog, state)
         changelog = self._changelog if state is None else _typed_as_before(self._changelog, state, label_of(begin.pipeline))
         read = ReadRecords(

@@ -55,7 +55,7 @@ class FollowedChanges:
 
     def piece(self, after: Place, block: Block) -> ReadPiece:
         """The changes of some records. Raises ValueError for a bad one."""
-        reading = self.reading.of_unit(_unit_of(after[0], self.reading.columns.timestamp))
+        reading = self.reading.of_unit(_unit_of(after[0], self.reading.columns.timestamp or ""))
         made = followed(reading, after, block(reading))
         if made.fault is not None:
             raise ValueError(f"a record cannot be read ({made.fault[1]})")

@@ -15,7 +15,7 @@ Operations = dict[str, Sequence[str | None]]
 
 def plain_columns(
     *,
-    timestamp_by: str,
+    timestamp_by: str | None = None,
     timestamp_unit: Unit = "us",
     sequence_by: str | Sequence[str] | None = None,
     apply_as_deletes: str | Operations | None = None,
@@ -33,7 +33,8 @@ def plain_columns(
     >>> made.delete, sorted(made.deletes), "u" in made.upserts
     ('op', ['d'], True)
     """
-    connect.text("timestamp_by", timestamp_by, "the column with the event time")
+    if timestamp_by is not None:
+        connect.text("timestamp_by", timestamp_by, "the column with the event time")
     connect.choice("timestamp_unit", timestamp_unit, Unit)
     order = [] if sequence_by is None else connect.columns("sequence_by", sequence_by)
     is_alone = isinstance(apply_as_deletes, str) and bool(apply_as_deletes)
@@ -44,6 +45,9 @@ def plain_columns(
         "ignored": _column("ignored", ignored),
     }
     (delete, deletes), (upsert, upserts), (truncate, truncates), (ignore, ignores) = options.values()
+    if truncates and timestamp_by is None and not order:
+        orders = " or ".join(flag_of(side, option) for option in ("timestamp_by", "sequence_by"))
+        raise ValueError(f"{flag_of(side, 'apply_as_truncates')} needs {orders}: a truncate deletes the rows before it")
     if upsert is not None and upsert != delete:
         names = [f"{flag_of(side, option)} names {options[option][0]}" for option in ("apply_as_upserts", "apply_as_deletes")]
         raise ValueError(f"{' and '.join(names)}: name one column, whose values say the operation")

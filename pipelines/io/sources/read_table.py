@@ -17,6 +17,7 @@ from beam_joins.pipelines.formats.changelog_columns import DELETED, KEY, LEFT_OU
 from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES, Reading
 from beam_joins.pipelines.results.counts import Tally
+from beam_joins.transforms.connect import at_first_position
 from beam_joins.unchanged import Complete
 
 
@@ -40,13 +41,14 @@ class ReadOutputs(NamedTuple):
 
 class Reads(NamedTuple):
     """The transform that reads the rows, as a :class:`~beam_joins.pipelines.changelogs.read_records.Read` or the rows
-    alone, the table that they are the changelog of, and the names of the columns ``about`` the change beside those of
-    the row.
+    alone, the table that they are the changelog of, the names of the columns ``about`` the change beside those of the row,
+    and whether one of these orders the rows (``is_ordered``).
     """
 
     rows: beam.PTransform[PBegin, Any]
     table: TableFromChangelog
     about: Sequence[str] = ()
+    is_ordered: bool = True
 
     def of_run(self, begin: PBegin) -> "Reads":
         """The same in each run."""
@@ -76,9 +78,11 @@ class ReadTable(beam.PTransform[PBegin, Any]):
         reads = self._of_run(begin)
         read = begin | "Rows" >> reads.rows
         rows = read.rows if isinstance(read, Read) else read
+        as_read = (lambda table: table) if reads.is_ordered else at_first_position
         if not self._all_outputs:
-            return rows | "Table" >> reads.table
-        table, all_dropped = rows | "Table" >> reads.table.with_outputs()
+            return as_read(rows | "Table" >> reads.table)
+        made, all_dropped = rows | "Table" >> reads.table.with_outputs()
+        table = as_read(made)
         row_alone = beam.Map(partial(_row_alone, reads.about)).with_output_types(Dropped)
         dropped: PCollection[Dropped] = all_dropped | "Dropped" >> row_alone
         if isinstance(read, Read):
