@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.batch_text import SHOWN_ROWS, batch_text
 from beam_joins.change import Change
 from beam_joins.functions import require_columns
 from beam_joins.keys.key_columns import factorize
@@ -128,10 +129,24 @@ class ChangeBatch:
 
         Raises ``ValueError`` for opaque keys or values.
         """
-        for what, column, remedy in (("keys", self.key, "key= of columns by name"), ("values", self.new, "schema=, their columns")):
+        for what, column, remedy in (
+            ("keys", self.key, "key= of columns by name"),
+            ("values", self.new, "schema=, a NamedTuple class or a pyarrow.Schema"),
+        ):
             require_columns(column, what, remedy, "take its changes with TableToChanges()")
         columns = {"key": self.key, "old": self.old, "new": self.new, "timestamp": self.timestamp, "position": self.position}
         return pa.record_batch(list(columns.values()), names=list(columns))
 
     def __repr__(self) -> str:
-        return f"ChangeBatch({len(self)} changes, key: {self.key.type}, value: {self.new.type})"
+        """The first changes as a table."""
+        before = integers(self.before.slice(0, SHOWN_ROWS).fill_null(-1))
+        of_batch, earlier = np.where(before < len(self), before, -1), np.where(before < len(self), -1, before - len(self))
+        both = zip(each_in_python(self.new, of_batch), each_in_python(self.earlier, earlier), strict=True)
+        columns = {
+            "key": python_keys(self.key.slice(0, SHOWN_ROWS)),
+            "old": [after if here is None else here for here, after in both],
+            "new": list(each_in_python(self.new.slice(0, SHOWN_ROWS))),
+            "timestamp": self.timestamp.slice(0, SHOWN_ROWS).to_pylist(),
+            "position": self.position.slice(0, SHOWN_ROWS).to_pylist(),
+        }
+        return batch_text(len(self), columns)
