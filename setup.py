@@ -25,6 +25,7 @@ TEST = [
     *DUCKLAKE,
     *MSGPACK,
     *YAML,
+    "build>=1.2",
     "playwright>=1.45",
     "pytest>=8,<9.2",  # with 9.2 the groups of pytest-xdist 3.8 have no effect
     "pytest-timeout>=2.3",
@@ -34,6 +35,7 @@ TEST = [
     "duckdb>=1",
     "psutil>=5.9",
     "tpchgen-cli>=1",
+    "twine>=6.1",
     "mypy>=1.13",
     "ruff>=0.8",
 ]

@@ -3,7 +3,7 @@ each region has ordered.
 
 Nothing is left in the North when Ann has moved.
 
-It prints:
+It prints, in any order:
 
     order (1, '12 of Ann in South')
     order (2, '5 of Bo in South')

@@ -53,7 +53,7 @@ examples:
       transactions that change a row several times: they are seen whole, with the last change of each row
 
   {PROGRAM} --orders in/orders --customers in/customers --state-dir state --changes out/changes --latest out/latest.jsonl
-      every night: only the files that no run has read, with their changes in a file of their own; with --follow all day
+      incremental runs: each reads the new files, and writes their changes into a file; with --follow until it is stopped
 
   {PROGRAM} --runner=SparkRunner
       on Spark, on all cores of this machine; --spark_master_url=spark://host:7077 for a cluster
@@ -145,6 +145,7 @@ ORDERS: Final = Names(
     unreferring="orders that refer to no customer",
     rename="give the customer another name with --customer-field",
     results=("changes of the joined table", "rows in the final table"),
+    shown_rows=3,
     records=("EnrichedOrder", "Customer"),
 )
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 500, 210, 60, 54, 190
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 524, 210, 84, 54, 190  # left of the axis are labels such as -2,000,586
 _COLUMNS: Final = 200
 _STYLE: Final = """\
 .page { fill: #ffffff } .text { fill: #1f2a3d } .place { fill: #5b6678 } .line { stroke: #c3ccd9 }

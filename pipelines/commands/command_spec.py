@@ -93,5 +93,7 @@ class Names:
     rename: str = "give it another name in --select"
     results: tuple[str, str] = ("changes of the result", "rows in the final table")
     """The names of the changelog and of the final rows in the summary."""
+    shown_rows: int = 0
+    """The number of final rows below the summary, where they are in a file of JSON lines."""
     records: tuple[str, str] = ("Row", "Nested")
     """The names of the Avro types of a row of the result, and of a row within it."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
-import google.auth
 import grpc
 from apache_beam.options.pipeline_options import (
     FlinkRunnerOptions,
@@ -17,7 +16,6 @@ from apache_beam.options.pipeline_options import (
     StandardOptions,
 )
 from apache_beam.runners.runner import create_runner
-from google.auth.exceptions import DefaultCredentialsError
 
 from beam_joins.pipelines.runners.check_setup import check_setup
 from beam_joins.pipelines.runners.direct import direct_runner
@@ -150,6 +148,11 @@ def _checked(options: PipelineOptions) -> str:
 
 
 def _check_google(google_cloud: GoogleCloudOptions) -> None:
+    try:
+        import google.auth  # noqa: PLC0415, other runners work without Google's packages
+        from google.auth.exceptions import DefaultCredentialsError  # noqa: PLC0415
+    except ImportError as error:
+        raise RunnerSetupError(f"DataflowRunner needs Google's packages ({error}): pip install 'apache-beam[gcp]'.") from None
     # Beam asks for credentials again and again for more than a minute, and goes on without.
     try:
         google.auth.default()

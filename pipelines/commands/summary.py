@@ -2,7 +2,9 @@
 lies.
 """
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from beam_joins.pipelines.base.paths import matching
@@ -127,7 +129,7 @@ class Summary:
         lines += [f"  {phase:<19} {taken:>10,.1f}" for phase, taken in (*self.seconds.items(), ("all", sum(self.seconds.values())))]
         if self._remarks:
             lines += ["remarks", *(f"  {remark}" for remark in self._remarks)]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._first_rows()])
 
     def data(self) -> dict[str, Any]:
         """The summary for programs, as ``docs/command_line.md`` describes it."""
@@ -235,6 +237,14 @@ class Summary:
     def _count(self, place: str, what: str) -> int:
         tally = self._tallies.get((place, what))
         return tally.records if tally else 0
+
+    def _first_rows(self) -> list[str]:
+        """The first rows of the final table as lines, for commands that show them of JSON lines on this machine."""
+        path = next(iter(self.files.get(LATEST, ())), "")
+        if not self.names.shown_rows or not path.endswith(".jsonl") or not os.path.isfile(path):
+            return []
+        with open(path, encoding="utf-8") as file:
+            return [f"first rows in {path}", *(f"  {line.rstrip()}" for line in islice(file, self.names.shown_rows))]
 
     def _passed_over(self) -> list[Tally]:
         steps = {} if self.watched is None or self.watched.engine is None else self.watched.engine.steps

@@ -76,6 +76,14 @@ def test_totals_of_flink_sql_are_read_without_what_they_retract_and_drawn(tmp_pa
     assert texts[:2] == ["Flink SQL, streaming: 1 of 2 totals are not 0", "beam_joins: 0 of 1 totals are not 0"]
 
 
+def test_labels_of_the_bank_are_whole_within_the_picture(tmp_path):
+    draw([2_000_586, -2_000_586], 1, tmp_path / "bank.svg")
+    digit = 7  # pixels, at most
+    labels = [element for element in ET.parse(tmp_path / "bank.svg").iter() if element.get("text-anchor") == "end"]
+    assert "-2,000,586" in [label.text for label in labels]
+    assert [label.text for label in labels if float(label.get("x")) < digit * len(label.text)] == []
+
+
 def test_an_update_of_the_row_to_which_all_refer_changes_each_sum_once(tmp_path):
     amplification.write_input(200, tmp_path)
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(["--beam_joins_partitions=2"])) as pipeline:

@@ -14,7 +14,7 @@ from tests.docs.page import DOCS, blocks
 
 PAGES = {"tutorial.md": (3, 5), "command_line.md": (3, 5)}
 """How many commands each page has, and how much of what comes out it shows."""
-INSTALL = "python3.11 -m venv"
+INSTALL = ("python3.11 -m venv", "pip install")
 SECONDS = re.compile(r"^(  (?:start-up|starting the runner|run|finishing|all) +|.*; )[\d.]+( s)?$", re.MULTILINE)
 NAMED = re.compile(r"`([\w./-]+\.(?:jsonl|csv|toml|py))`")
 

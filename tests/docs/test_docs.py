@@ -3,28 +3,27 @@ nothing public is left out.
 """
 
 import ast
-import contextlib
 import doctest
 import inspect
-import io
 import re
+import shlex
 import sys
 from collections import defaultdict
 from functools import cache
+from itertools import pairwise
 from types import ModuleType
 
 import apache_beam as beam
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 import beam_joins
+from beam_joins.pipelines.commands import programs
 from tests.docs import key_runs, recorded_runs, stream_runs, table_runs, windowed_runs
 from tests.docs.constructors import constructors, readers_and_writers
 from tests.docs.notation import Got, place, results
-from tests.docs.page import DOCS, FOR_DEVELOPERS, PAGES, README, Table, anchors, blocks, links, tables, words
+from tests.docs.page import DOCS, FOR_DEVELOPERS, PAGES, README, ROOT, Table, anchors, blocks, links, tables, words
 
 RUNS = {
     run.__name__: run
@@ -151,39 +150,29 @@ def test_the_examples_of_a_page_run(page, one_engine, own_coders, monkeypatch):
     assert "".join(message) == ""
 
 
-def example_of_the_readme(text: str) -> str:
-    """The example that stands alone and has this in it."""
-    whole = [block.text for block in blocks(README) if block.language == "python" and "import apache_beam" in block.text]
-    (example,) = [block for block in whole if text in block and "..." not in block]
-    return example
+def what_the_readme_shows(language: str) -> tuple[str, str]:
+    """Its block in a language that reads the sample data, and the block below it: what comes out."""
+    ((example, shown),) = [
+        (block.text, below.text)
+        for block, below in pairwise(blocks(README))
+        if block.language == language and "examples/data" in block.text
+    ]
+    return example, shown
 
 
-def run_example(text: str) -> None:
-    exec(compile(text, "README.md", "exec"), {"__name__": "__main__"})
+def test_the_readmes_example_runs_as_pasted_into_a_clone(one_engine, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    example, shown = what_the_readme_shows("python")
+    exec(compile(example, "README.md", "exec"), {"__name__": "__main__"})
+    assert sorted(capsys.readouterr().out.splitlines()) == sorted(shown.splitlines())
 
 
-def test_the_readmes_example_that_stands_alone_prints_what_it_says(one_engine):
-    example = example_of_the_readme("beam.Map(print)")
-    (says,) = re.findall(r"beam\.Map\(print\)\s+# (.+)", example)
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        run_example(example)
-    assert printed.getvalue().splitlines() == [says]
-
-
-def test_the_readmes_example_in_columns_joins_parquet_files(tmp_path, monkeypatch, one_engine):
-    monkeypatch.chdir(tmp_path)
-    rows = {"lsn": [1, 2], "updated_at": [1, 2], "deleted": [False, False]}
-    for name, columns in {
-        "orders": {"id": [1, 2], "customer_id": [7, 8], "amount": [5, 6]},
-        "customers": {"id": [7, 8], "name": ["Ann", "Bob"]},
-    }.items():
-        (tmp_path / name).mkdir()
-        pq.write_table(pa.table({**columns, **rows}), tmp_path / name / "all.parquet")
-    run_example(example_of_the_readme("WriteParquet"))
-    enriched = pa.concat_tables([pq.read_table(path) for path in (tmp_path / "out").glob("*.parquet")])
-    assert enriched.column_names == ["key", "old", "new", "timestamp", "position"]
-    assert sorted(row["new"]["name"] for row in enriched.to_pylist()) == ["Ann", "Bob"]
+def test_the_readmes_command_runs_as_pasted_into_a_clone(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    example, shown = what_the_readme_shows("sh")
+    program, *arguments = shlex.split(example.replace("\\\n", ""))
+    assert (program, programs.main(arguments)) == ("beam-joins", 0)
+    assert capsys.readouterr().out == shown
 
 
 def test_the_options_that_the_readme_gives_to_transforms_are_theirs():
@@ -194,7 +183,7 @@ def test_the_options_that_the_readme_gives_to_transforms_are_theirs():
         for node in ast.walk(ast.parse(block.text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in beam_joins.__all__
     ]
-    assert {call.func.id for call in calls} >= {"TableFromChangelog", "ForeignKeyJoin"}
+    assert {call.func.id for call in calls} >= {"ForeignKeyJoin"}
     for call in calls:
         options = inspect.signature(getattr(beam_joins, call.func.id)).parameters
         assert [option.arg for option in call.keywords if option.arg not in options] == []

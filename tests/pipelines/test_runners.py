@@ -87,6 +87,15 @@ def test_a_runner_that_cannot_run_is_one_sentence(run: Run, small: SampleFiles, 
     assert one_sentence(run(*inputs(small), "--output=e.jsonl", *flags)).startswith(message)
 
 
+def test_dataflow_without_googles_packages_is_told_how_to_install_them(
+    run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "google.auth", None)
+    sentence = one_sentence(run(*inputs(small), "--output=e.jsonl", "--runner=DataflowRunner"))
+    assert sentence.startswith("DataflowRunner needs Google's packages (")
+    assert sentence.endswith("pip install 'apache-beam[gcp]'.")
+
+
 def test_dataflow_without_credentials_is_told_all_that_it_lacks(run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object, **__: object) -> None:
         raise DefaultCredentialsError("none")

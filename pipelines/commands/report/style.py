@@ -40,7 +40,12 @@ p { margin: 4px 0 12px; color: var(--soft) } .note { font-size: 13px; margin: 30
 .line { fill: none; stroke: var(--color); stroke-width: 1.6; vector-effect: non-scaling-stroke }
 .area { fill: var(--color); opacity: .25 }
 .plot rect { fill: transparent } .plot rect:hover { fill: var(--ink); opacity: .12 }
-.wide { overflow-x: auto } .steps { max-width: 100%; height: auto; font-size: 12px }
+/* a shadow at the side where there is more, which the page's colour covers at the end */
+.wide { overflow-x: auto; background: linear-gradient(90deg, var(--ground) 40%, transparent) left local,
+  linear-gradient(270deg, var(--ground) 40%, transparent) right local, linear-gradient(90deg, var(--c3), transparent) left scroll,
+  linear-gradient(270deg, var(--c3), transparent) right scroll; background-size: 40px 100%, 40px 100%, 10px 100%, 10px 100%;
+  background-repeat: no-repeat }
+.steps { max-width: 100%; height: auto; font-size: 12px }
 .steps text { fill: var(--soft); text-anchor: middle } .steps .name { fill: var(--ink); font-size: 14px; font-weight: 600 }
 .steps rect { fill: var(--box); stroke: var(--c0) } .steps rect.marked { fill: var(--look); stroke: var(--mark) }
 .steps path { fill: var(--c3) } .steps .arrow { fill: none; stroke: var(--c3); stroke-width: 1.5 }
