@@ -141,6 +141,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "WindowedTableToStream": {"fn": (max, "function")},
     "LatestTable": {},
     "TableToChanges": {},
+    "TableToRows": {"records": ("rows", ""), "key": (None, "none text")},
     "TableToStream": {},
     "ReadKafka": {**KAFKA, "value": ("bytes", ""), "schema": (None, "none"), "timestamp_by": (None, "none function")},
     "ReadGrowingFiles": {**DATED, "path": ("a.jsonl", ""), "timestamp_by": ("at", "text function"), "schema": (None, "none")},
