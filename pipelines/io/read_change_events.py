@@ -8,7 +8,7 @@ from apache_beam.pvalue import PBegin
 
 from beam_joins.content import Emit
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
-from beam_joins.pipelines.io.sources.changelog_rows import schema_or_said
+from beam_joins.pipelines.io.sources.changelog_rows import checked_schema
 from beam_joins.pipelines.io.sources.event_files import EventFiles, EventFormat
 from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
 from beam_joins.transforms import connect
@@ -28,7 +28,7 @@ class ReadChangeEvents(ReadTable):
       or Arrow), ``"wal2json"`` (formats 1 and 2) or ``"maxwell"``.
     * ``table``: the table whose rows count, by its full name or the last part of it; by default all rows.
     * ``key``: the columns of the primary key; by default those that the first event names.
-    * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of the types that the
+    * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"declared"``, those of the types that the
       events say: Debezium's schemas, wal2json's column types. Without types, or with ``None``, values are dicts, their
       numbers exact. With a state, key and types are those of the first run with a row.
     * ``unavailable_value``: the ``unavailable.value.placeholder`` of Debezium's connector for PostgreSQL, or several,
@@ -64,7 +64,7 @@ class ReadChangeEvents(ReadTable):
         format: EventFormat,
         table: str = "",
         key: str | Sequence[str] | None = None,
-        schema: pa.Schema | Literal["said"] | None = "said",
+        schema: pa.Schema | Literal["declared"] | None = "declared",
         unavailable_value: str | Sequence[str] = (),
         emit: Emit = "updates",
         without_earlier: Literal["fail", "drop"] = "fail",
@@ -77,7 +77,7 @@ class ReadChangeEvents(ReadTable):
         connect.choice("emit", emit, Emit)
         connect.choice("without_earlier", without_earlier, Literal["fail", "drop"])
         connect.choice("on_bad_record", on_bad_record, OnBadRecord)
-        files = EventFiles(path, format, table, names, schema_or_said(schema), unavailable_value, on_bad_record)
+        files = EventFiles(path, format, table, names, checked_schema(schema), unavailable_value, on_bad_record)
 
         def reads(begin: PBegin) -> Reads:
             return files.of_run(begin).table(emit=emit, without_earlier=without_earlier)

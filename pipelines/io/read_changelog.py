@@ -16,9 +16,9 @@ from beam_joins.pipelines.formats.registry import file_format
 from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,
     ReadFiles,
+    checked_schema,
     reading_of,
     require_columns,
-    schema_or_said,
     top_columns,
 )
 from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns
@@ -58,7 +58,7 @@ class ReadChangelog(ReadTable):
     * ``ignored``: a column and its values that mean no change, ``{"op": ["update_preimage"]}`` for old rows beside the new
       ones. Such records are passed over and counted.
     * ``except_columns``: columns to leave out of the values.
-    * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of Parquet and Arrow
+    * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"declared"``, those of Parquet and Arrow
       files; values are dicts, their numbers exact, where files do not say types, or with ``None``. Values of a schema
       are typed columns, UUIDs text where the schema does not say otherwise, and a value that does not fit its column is
       a bad record.
@@ -101,7 +101,7 @@ class ReadChangelog(ReadTable):
         apply_as_truncates: Operations | None = None,
         ignored: Operations | None = None,
         except_columns: Sequence[str] = (),
-        schema: pa.Schema | Literal["said"] | None = "said",
+        schema: pa.Schema | Literal["declared"] | None = "declared",
         emit: Emit = "updates",
         delimiter: str | None = None,
         encoding: str | None = None,
@@ -122,7 +122,7 @@ class ReadChangelog(ReadTable):
         names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
         connect.choice("on_bad_record", on_bad_record, OnBadRecord)
         connect.choice("emit", emit, Emit)
-        rows = _rows_of(path, columns, names, schema_or_said(schema), omitted, on_bad_record)
+        rows = _rows_of(path, columns, names, checked_schema(schema), omitted, on_bad_record)
         super().__init__(rows.table(emit=emit, except_columns=omitted).of_run)
 
 
@@ -132,7 +132,7 @@ def _rows_of(
     """The rows of files whose records are rows, with the columns that the options name."""
     tops = top_columns(key)
     changelog = find_changelog("the files", path, replace(columns, key=tops))
-    if schema == "said":
+    if schema == "declared":
         schema = _schema_of(changelog)
     of_order = ("timestamp_by", columns.timestamp), *(("sequence_by", name) for name in (columns.sequence, *columns.within))
     of_operation = ("apply_as_deletes", columns.delete), ("apply_as_truncates", columns.truncate), ("ignored", columns.ignore)

@@ -12,10 +12,10 @@ from beam_joins.content import Emit
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import remove_directory
 from beam_joins.pipelines.io.sources.changelog_rows import (
+    checked_schema,
     columns_of_runs,
     require_columns,
     rows_of_table,
-    schema_or_said,
     top_columns,
 )
 from beam_joins.pipelines.io.sources.delta_rounds import DeltaSequence, DeltaSource, read_delta, read_delta_in_run
@@ -42,7 +42,7 @@ class ReadDelta(ReadTable):
     * ``storage_options``: the options of ``deltalake`` for such an address; workers get them too.
     * ``key``: the columns of the key, which Delta does not know: rows with an equal key are one row, the last one. A dot
       leads into a nested column.
-    * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"said"``, those of the Delta table in the
+    * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"declared"``, those of the Delta table in the
       first run, with their types; ``None``: values are dicts.
     * ``sequence_by``: the position of a change, ``"_commit_version"`` or ``"_commit_timestamp"``; its event time is the
       commit's timestamp. Versions order one table alone: two Delta tables have no common sequence. To join a table with
@@ -66,7 +66,7 @@ class ReadDelta(ReadTable):
         path: str,
         *,
         key: str | Sequence[str],
-        schema: pa.Schema | Literal["said"] | None = "said",
+        schema: pa.Schema | Literal["declared"] | None = "declared",
         sequence_by: DeltaSequence = "_commit_version",
         storage_options: Mapping[str, str] | None = None,
         emit: Emit = "updates",
@@ -74,7 +74,7 @@ class ReadDelta(ReadTable):
         connect.text("path", path, "the path of a folder")
         if not (storage_options is None or isinstance(storage_options, Mapping)):
             raise ValueError(f"storage_options={storage_options!r}: give settings by their names, or None")
-        self._key, self._schema = connect.columns("key", key), schema_or_said(schema)
+        self._key, self._schema = connect.columns("key", key), checked_schema(schema)
         if isinstance(schema, pa.Schema):
             require_columns("key", self._key, schema)
         connect.choice("sequence_by", sequence_by, DeltaSequence)

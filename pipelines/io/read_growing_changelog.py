@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from beam_joins.content import Emit
 from beam_joins.pipelines.formats.changelog_columns import Unit
-from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFollowed, reading_of, require_columns, schema_or_said
+from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFollowed, checked_schema, reading_of, require_columns
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.followed_changes import FollowedChanges
 from beam_joins.pipelines.io.sources.growing_files import GrowingFiles, growing_schema
@@ -58,7 +58,7 @@ class ReadGrowingChangelog(ReadTable):
         apply_as_truncates: Operations | None = None,
         ignored: Operations | None = None,
         except_columns: Sequence[str] = (),
-        schema: pa.Schema | Literal["said"] | None = "said",
+        schema: pa.Schema | Literal["declared"] | None = "declared",
         emit: Emit = "updates",
         out_of_orderness: Span = 0,
         idle_after: Span | None = None,
@@ -76,7 +76,7 @@ class ReadGrowingChangelog(ReadTable):
         names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
         connect.choice("emit", emit, Emit)
         event_time = EventTime.of(out_of_orderness, idle_after)
-        typed = growing_schema(path) if schema_or_said(schema) == "said" else schema
+        typed = growing_schema(path) if checked_schema(schema) == "declared" else schema
         if typed is not None:
             require_columns("key", names, typed)
         reading = reading_of(columns, names, typed, omitted)

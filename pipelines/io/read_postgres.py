@@ -13,7 +13,7 @@ from beam_joins.content import Emit
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import remove_directory
 from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
-from beam_joins.pipelines.io.sources.changelog_rows import columns_of_runs, rows_of_table, schema_or_said
+from beam_joins.pipelines.io.sources.changelog_rows import checked_schema, columns_of_runs, rows_of_table
 from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.io.sources.slot_rounds import Round, read_round
 from beam_joins.pipelines.io.sources.slot_runs import read_in_run
@@ -69,7 +69,7 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         table: str | None = None,
         tables: Sequence[str] = (),
         key: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None = None,
-        schema: pa.Schema | Mapping[str, pa.Schema | None] | Literal["said"] | None = "said",
+        schema: pa.Schema | Mapping[str, pa.Schema | None] | Literal["declared"] | None = "declared",
         emit: Emit = "updates",
         without_earlier: Literal["fail", "drop"] = "fail",
     ) -> None:
@@ -86,9 +86,9 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         self._keys = {
             name: connect.columns("key", each) for name, each in self._by_table("key", key, None).items() if each is not None
         }
-        self._schemas = self._by_table("schema", schema, "said")
+        self._schemas = self._by_table("schema", schema, "declared")
         for each in self._schemas.values():
-            schema_or_said(each)
+            checked_schema(each)
         self._slot = Slot(checked_conninfo(conninfo), slot, publication or slot)
         self._emit: Emit = emit
         self._without_earlier: Literal["fail", "drop"] = without_earlier

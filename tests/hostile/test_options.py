@@ -162,12 +162,17 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "ReadKafkaChangeEvents": {**EVENTS, **KAFKA, "key": ("id", "text"), "schema": (None, "none schema")},
     "ReadParquet": {"path": ("p.parquet", "text"), "columns": (None, "none nothing")},
     "ReadDelta": {
-        **{"path": ("d", "text"), "key": ("id", "text"), "schema": ("said", "none schema"), "sequence_by": ("_commit_version", "")},
+        **{
+            "path": ("d", "text"),
+            "key": ("id", "text"),
+            "schema": ("declared", "none schema"),
+            "sequence_by": ("_commit_version", ""),
+        },
         **{"storage_options": (None, "none settings"), "emit": ("updates", "")},
     },
     "ReadPostgres": {
         **{"conninfo": ("dbname=x", "empty"), "slot": ("s", "text"), "publication": (None, "none text"), "table": ("t", "text")},
-        **{"tables": ((), "nothing"), "key": (None, "none text"), "schema": ("said", "none schema"), "emit": ("updates", "")},
+        **{"tables": ((), "nothing"), "key": (None, "none text"), "schema": ("declared", "none schema"), "emit": ("updates", "")},
         "without_earlier": ("fail", ""),
     },
     "WriteChangelog": {

@@ -209,5 +209,5 @@ def test_the_columns_of_files_have_the_same_types_for_a_command_and_for_a_python
     ran = beam_joins("table", f"--input={case.name}", *case.command, "--latest=out.parquet")
     assert ran.code == 0, ran.err
     expected = sorted(pq.read_table("out.parquet").to_pylist(), key=str)
-    last = {change.key: change.new for change in sorted(changes_of(case, "said"), key=lambda change: change.position)}
+    last = {change.key: change.new for change in sorted(changes_of(case, "declared"), key=lambda change: change.position)}
     assert sorted((row for row in last.values() if row is not None), key=str) == expected

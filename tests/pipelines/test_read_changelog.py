@@ -100,7 +100,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, "said", None], ids=["schema", "said", "none"])
+@pytest.mark.parametrize("schema", [SCHEMA, "declared", None], ids=["schema", "declared", "none"])
 @pytest.mark.each_value
 def test_each_format_gives_the_same_exact_table(path: str, schema: Any) -> None:
     read = ReadChangelog(
@@ -166,7 +166,7 @@ def test_times_of_day_are_refused_at_construction(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv"])
-@pytest.mark.parametrize("schema", ["said", pa.schema({"id": pa.int64(), "at": pa.timestamp("us")})], ids=["said", "schema"])
+@pytest.mark.parametrize("schema", ["declared", pa.schema({"id": pa.int64(), "at": pa.timestamp("us")})], ids=["declared", "schema"])
 def test_times_without_a_zone_are_in_utc(tmp_path: Path, suffix: str, schema: Any) -> None:
     if suffix == "parquet":
         pq.write_table(pa.table({"id": [1], "at": pa.array([dt.datetime(1970, 1, 2)], pa.timestamp("us"))}), tmp_path / "a.parquet")
@@ -193,7 +193,7 @@ def test_times_are_those_of_columns_of_timestamps(tmp_path: Path) -> None:
         fastavro.writer(file, schema, [{"id": 1, "at": time}])
     (tmp_path / "rows.jsonl").write_text('{"id": 1, "at": "2026-01-01T01:00:00+01:00"}')
     columns = pa.schema({"id": pa.int64(), "at": pa.timestamp("us", "UTC")})
-    for name, schema_ in (("parquet", "said"), ("avro", None), ("jsonl", columns)):
+    for name, schema_ in (("parquet", "declared"), ("avro", None), ("jsonl", columns)):
         read: Any = ReadChangelog(str(tmp_path / f"rows.{name}"), key="id", schema=schema_, timestamp_by="at")
         assert [change.timestamp for change in changes_of(read)] == [1_767_225_600_000_000]
 

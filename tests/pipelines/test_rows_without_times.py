@@ -96,7 +96,7 @@ def in_python(read: Any) -> list[Change[Any, Any]]:
 
 @pytest.mark.parametrize(("time", "sequence"), ORDERS)
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("schema", [None, "said", SCHEMA], ids=["none", "said", "schema"])
+@pytest.mark.parametrize("schema", [None, "declared", SCHEMA], ids=["none", "declared", "schema"])
 @pytest.mark.each_value
 def test_each_format_gives_the_changes_by_the_rule_to_a_python_user(
     format: str, time: str | None, sequence: str | None, schema: Any

@@ -97,7 +97,7 @@ LARGE: Row = {"id": 1, "name": "a", "any": 5}
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("schema", ["said", None, pa.schema([("id", pa.int32()), ("name", pa.string())])])
+@pytest.mark.parametrize("schema", ["declared", None, pa.schema([("id", pa.int32()), ("name", pa.string())])])
 @pytest.mark.each_value
 def test_a_first_update_without_a_large_value_is_refused_if_any_change_shows_the_column(version: int, schema: Any) -> None:
     update = {"id": 1, "any": 6}

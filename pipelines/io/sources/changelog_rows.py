@@ -171,10 +171,10 @@ def require_columns(option: str, names: Sequence[str], schema: pa.Schema) -> Non
         raise ValueError(f"{option}={names!r}: schema= has no column {missing[0]!r}; it has {', '.join(schema.names)}")
 
 
-def schema_or_said(schema: Any) -> Any:
+def checked_schema(schema: Any) -> Any:
     """The option ``schema=`` of a reader; raises ``ValueError`` for another form."""
-    if not (schema is None or schema == "said" or isinstance(schema, pa.Schema)):
-        raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, 'said' or None")
+    if not (schema is None or schema == "declared" or isinstance(schema, pa.Schema)):
+        raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, 'declared' or None")
     return schema
 
 

@@ -47,12 +47,12 @@ class EventFiles:
         on_bad_record: OnBadRecord,
     ) -> None:
         self._name, self._pattern, self._key, self._on_bad_record = table or "changelog", pattern, key, on_bad_record
-        self._schema, self._said = schema if isinstance(schema, pa.Schema) else None, schema == "said"
+        self._schema, self._by_declaration = schema if isinstance(schema, pa.Schema) else None, schema == "declared"
         self._envelopes = Envelopes(format, table, top_columns(key), self._schema, placeholders(unavailable_value, format))
         self._changelog = find_changelog(self._name, pattern, enveloped(self._name, self._envelopes), keyed_later=True)
         for column in () if self._schema is None else self._schema.names:  # Arrow would make a column of nulls of a name with a typo
             self._changelog.require("schema=", column)
-        types = self._changelog.evidence.types if self._said else ()
+        types = self._changelog.evidence.types if self._by_declaration else ()
         together(self._name, types)
         for column in self._envelopes.key if types else ():
             self._changelog.require("key=", column)
@@ -66,26 +66,26 @@ class EventFiles:
         key = self._key or before.get("key") or list(changelog.files[0].key)
         if not key:
             raise InputError(changelog.absent or no_key(self._name, changelog.files[0].format, changelog.columns))
-        said = together(self._name, evidence.types) if self._said and evidence.types else None
+        declared = together(self._name, evidence.types) if self._by_declaration and evidence.types else None
         # schemas of Debezium's have all columns, also those of deletes
-        is_said = not self._said or (self._envelopes.format == "debezium" and said is not None)
-        is_decided = "types" in before or not evidence.without_rows or is_said
+        is_declared = not self._by_declaration or (self._envelopes.format == "debezium" and declared is not None)
+        is_decided = "types" in before or not evidence.without_rows or is_declared
         if "types" in before:
-            said = before["types"] and text_schema(before["types"])
+            declared = before["types"] and text_schema(before["types"])
         whole = evidence.whole or (before.get("whole") and text_schema(before["whole"]))
         if state is not None:
             held = [] if is_decided or not evidence.is_there else sorted(file.path for file in changelog.files)
-            types = {"types": said and schema_text(said)} if is_decided else {_HELD: held}
+            types = {"types": declared and schema_text(declared)} if is_decided else {_HELD: held}
             state.inputs[label] = {"key": key, "whole": whole and schema_text(whole), **types}
         for doubt in filter(None, ["" if whole or self._schema else evidence.doubt, *(each.sentence for each in changelog.waiting)]):
             _log.warning("%s", doubt)
         files = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
-        typed = said if self._said else self._schema
+        typed = declared if self._by_declaration else self._schema
         columns = enveloped(self._name)
         if typed is None:
             reading = Reading.of_objects(columns, paths_of(key), columns.about_the_change())
         else:
-            reading = Reading.of_rows(columns, typed, said, changelog.bytes_text)
+            reading = Reading.of_rows(columns, typed, declared, changelog.bytes_text)
         # what deletes nothing waits for the types of a row
         parts = list[Part]() if state is not None and not is_decided else None
         read = ReadFiles(replace(changelog, files=files), ColumnReader(reading), self._on_bad_record, parts)
