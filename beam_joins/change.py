@@ -6,6 +6,7 @@ including p; see :func:`beam_joins.content.content`.
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from beam_joins.iso_times import NO_TIME
 from beam_joins.parameters import subscripted
 
 K = TypeVar("K")
@@ -23,6 +24,8 @@ class Change(NamedTuple, Generic[K, V]):
 
     >>> Change("k", None, "v", timestamp=1_000_000, position=7).is_delete
     False
+    >>> Change("k", None, "v", timestamp=NO_TIME, position=7)
+    Change(key='k', old=None, new='v', timestamp=None, position=7)
     """
 
     key: K
@@ -42,6 +45,11 @@ class Change(NamedTuple, Generic[K, V]):
     def is_delete(self) -> bool:
         """True if the change deletes the row."""
         return self.new is None
+
+    def __repr__(self) -> str:
+        """The fields, the time and position of a record without a time as None."""
+        fields = ((name, None if value == NO_TIME else value) for name, value in zip(self._fields, self, strict=True))
+        return f"Change({', '.join(f'{name}={value!r}' for name, value in fields)})"
 
 
 def two_changes(key: Any, position: int) -> ValueError:

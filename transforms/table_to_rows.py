@@ -8,6 +8,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.iso_times import NO_TIME
 from beam_joins.positions import times_or_null
 from beam_joins.transforms.engine.beam_schemas import row_type, rows_of
 from beam_joins.transforms.engine.incoming_tables import in_batches
@@ -60,9 +61,8 @@ class TableToRows(Transform[TableInput, PCollection[beam.Row]]):
         schema, timed, records = _schema(plain, self._records), at_event_times(pcoll), self._records
 
         def final_rows(batch: pa.RecordBatch) -> Iterator[Any]:
-            return timed(
-                rows_of(pa.RecordBatch.from_arrays(plain.columns(batch["key"], batch["value"]), schema=schema)), batch["timestamp"]
-            )
+            rows = pa.RecordBatch.from_arrays(plain.columns(batch["key"], batch["value"]), schema=schema)
+            return timed(rows_of(rows), batch["timestamp"].fill_null(NO_TIME))
 
         def rows_of_changes(batch: ChangeBatch) -> Iterator[Any]:
             return timed(rows_of(pa.RecordBatch.from_arrays(_columns(plain, batch, records), schema=schema)), batch.timestamp)
