@@ -80,7 +80,8 @@ class Job:
         return shares
 
     def check(self) -> None:
-        """Raise InputError for columns that are not there, and for keys that could never meet."""
+        """Raise InputError for columns that are not there, those of both sides at once, and for keys that could never meet."""
+        missing = list[str]()
         for side, changelog in enumerate(self.changelogs):
             columns = changelog.columns
             of_record = (
@@ -96,7 +97,12 @@ class Job:
             if side == 0:
                 named += [("--foreign-key", column) for column in self.foreign_key]
                 named += [] if self.keeps is None else [(self.keeps.option, self.keeps.column)]
-            changelog.require_all(named)
+            try:
+                changelog.require_all(named)
+            except InputError as error:
+                missing.append(str(error))
+        if missing:
+            raise InputError("; ".join(missing))
         if self.keeps is not None and self.keeps.column in self.changelogs[0].columns.about_the_change():
             raise InputError(f"{self.keeps.option}: '{self.keeps.column}' is about the change and no column of the row")
         for side, share in self.shares.items():

@@ -98,6 +98,10 @@ def names_in_header(file: File, header: bytes) -> list[str]:
     if not any(names):
         begins = f"begins with {header[:40]!r}" if header else "is empty"
         raise ValueError(f"{begins}, where a CSV file has the names of its columns: add that line")
+    if names == ["sep=", ""]:
+        raise ValueError(
+            f"begins with {header.decode().rstrip()!r}, a line for Excel above the names of its columns: leave that line out"
+        )
     if "" in names:
         raise ValueError(f"has no name for column {names.index('') + 1} of {len(names)} in its header: write one there")
     if twice := [name for n, name in enumerate(names) if name in names[:n]]:

@@ -47,6 +47,10 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
       there was one. A column of the value with such a name gives way to it.
     * ``table``: the name of the table in pairs.
 
+    A change without an event time has null in place of it. Where it has no position either, as of rows that nothing orders,
+    ``position`` is null in changes, and in upserts and pairs, which are read again by it, the smallest one,
+    :data:`beam_joins.iso_times.NO_TIME`.
+
     Pairs have ``before``, ``after``, ``op``, ``source`` with ``lsn`` for the position and ``ts_us`` for the time, and
     ``ts_ms``, in JSON with a schema; ``ReadChangeEvents(format="debezium")`` makes the same table of them. Rows are in the
     order of the hashes of their keys; with a state they replace those of the run before.

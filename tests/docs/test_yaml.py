@@ -285,6 +285,20 @@ def test_rows_come_out_as_they_went_in_with_their_types() -> None:
         )
 
 
+def test_rows_without_a_time_have_null_for_it(tmp_path: Path) -> None:
+    import apache_beam as beam
+    from apache_beam.testing.util import assert_that, equal_to
+
+    (tmp_path / "r.csv").write_text("id,name\n1,Ann\n1,Anna\n,x\n")
+    read = provided.ReadChangelog(path=str(tmp_path / "r.csv"), key=["id"], schema={"id": "int64", "name": "string"})
+    changed = beam.Row(old=None, new=beam.Row(id=1, name="Anna"), timestamp=None, position=None)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        table = pipeline | read
+        assert_that(table | "changes" >> provided.TableToChanges(key=["id"]), equal_to([changed]), label="changes are")
+        stream = table | "stream" >> provided.TableToStream(key=["id"])
+        assert_that(stream, equal_to([beam.Row(id=1, name="Anna", timestamp=None)]), label="stream is")
+
+
 def test_whole_numbers_and_fractions_in_one_field_are_fractions_and_other_kinds_are_refused_with_its_name() -> None:
     import apache_beam as beam
 

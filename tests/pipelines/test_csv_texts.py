@@ -121,6 +121,11 @@ def test_a_quote_without_an_end_makes_one_bad_line(tmp_path: Path, monkeypatch: 
     [
         (b",at,lsn\n1,2,3\n", [], "rows: p.csv has no name for column 1 of 3 in its header: write one there"),
         (
+            b"sep=;\r\nid;name\r\n1;x\r\n",
+            [],
+            "rows: p.csv begins with 'sep=;', a line for Excel above the names of its columns: leave that line out",
+        ),
+        (
             b"id,at,id\n1,2,3\n",
             [],
             "rows: p.csv has 'id' in its header as columns 1 and 3: give each column another name",

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 import apache_beam as beam
+import deltalake
 import fastavro
 import msgspec
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -343,3 +345,25 @@ def test_the_report_and_the_plan_have_no_times_of_rows_without_them(beam_joins: 
     assert "-292" not in page, "the year of the first time"
     planned = beam_joins("table", "--input", "c.csv", "--dry-run").out
     assert "    sequence     none: the last row of a key counts\n    time         none\n" in planned
+
+
+def test_rows_without_a_time_are_merged_into_a_delta_table(beam_joins: Run) -> None:
+    Path("c.csv").write_text(CUSTOMERS)
+    for _ in range(2):
+        ran = beam_joins("table", "--input", "c.csv", "--key", "Customer ID", "--to", "delta:lake")
+        assert ran.code == 0, ran.err
+    rows = deltalake.DeltaTable("lake").to_pyarrow_table().to_pylist()
+    assert {row["Customer ID"]: row["Full Name"] for row in rows} == NAMES
+    assert len(rows) == len(NAMES)
+
+
+def test_rows_without_a_time_are_merged_into_a_table_of_postgresql(postgres: str, beam_joins: Run) -> None:
+    Path("c.csv").write_text(CUSTOMERS)
+    parts = psycopg.conninfo.conninfo_to_dict(postgres)
+    to = f"postgres://{parts['user']}@{parts['host']}:{parts['port']}/{parts['dbname']}?table=without_times"
+    for _ in range(2):
+        ran = beam_joins("table", "--input", "c.csv", "--key", "Customer ID", "--to", to)
+        assert ran.code == 0, ran.err
+    with psycopg.connect(postgres) as connection:
+        rows = connection.execute('SELECT "Customer ID", "Full Name" FROM without_times_live').fetchall()
+    assert sorted(rows) == sorted(NAMES.items())

@@ -25,7 +25,7 @@ from beam_joins import (
 )
 from beam_joins.coders import ChangeCoder, WindowedCoder
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.table_type import Physical, is_batches, is_changes, physical_of, table_type
+from beam_joins.transforms.engine.table_type import Physical, at_first_position, is_batches, is_changes, physical_of, table_type
 
 STEPS = {
     "a Map that gives what it gets": lambda p, table: table | beam.Map(lambda element: element),
@@ -94,6 +94,20 @@ def test_a_flatten_of_tables_of_two_kinds_of_order_is_refused(direct, build):
         one = rows | "one" >> TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="ts")
         other = rows | "other" >> TableFromChangelog(key="id", timestamp_by="ts")
         build((one, other) | beam.Flatten(), one)
+
+
+@pytest.mark.parametrize("order", ["sequence", "time", "first"])
+def test_a_table_at_the_first_position_has_no_order_of_its_own(direct, order, caplog):
+    with direct() as p:
+        none = p | "none" >> beam.Create([{"id": "c"}]) | "first" >> TableFromChangelog(key="id")
+        options = {"sequence": CDC, "time": {"key": "id", "timestamp_by": "lsn"}, "first": {"key": "id", "timestamp_by": "lsn"}}
+        other = p | changelog() | TableFromChangelog(**options[order])
+        first, other = at_first_position(none), at_first_position(other) if order == "first" else other
+        joined = (other, first) | TableTableJoin(lambda left, right: (left, right), how="outer")
+        flattened = (first, other) | beam.Flatten()
+        assert table_type(joined).order == table_type(flattened).order == order
+        assert_that(flattened | LatestTable() | beam.Keys(), equal_to(["a", "b", "c"]))
+    assert "cannot check" not in caplog.text
 
 
 def test_a_loss_is_told_where_it_matters(direct, caplog):

@@ -12,6 +12,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins import Change, Dropped, TableFromChangelog, TableToChanges
+from beam_joins.iso_times import NO_TIME
 from tests.transforms.counted import dropped
 
 LOG = [
@@ -113,6 +114,13 @@ def test_records_of_one_key_without_any_time_or_sequence_are_refused(direct):
     with direct() as p:
         table = p | beam.Create([("k", "zzz"), ("l", "aaa")]) | TableFromChangelog()
         assert_that(table | TableToChanges() | beam.Map(lambda change: change.new), equal_to(["zzz", "aaa"]))
+
+
+def test_records_without_any_time_or_sequence_are_ordered_by_what_breaks_ties(direct):
+    with direct() as p:
+        log = p | beam.Create([{"id": 1, "n": n} for n in (2, 3, 1)])
+        table = log | TableFromChangelog(key="id", tie_break_by="n")
+        assert_that(table | TableToChanges(), equal_to([Change(1, None, {"id": 1, "n": 3}, NO_TIME, NO_TIME)]))
 
 
 def test_a_dropped_record_carries_its_event_time(direct):
