@@ -294,9 +294,11 @@ def test_rows_without_a_time_have_null_for_it(tmp_path: Path) -> None:
     changed = beam.Row(old=None, new=beam.Row(id=1, name="Anna"), timestamp=None, position=None)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         table = pipeline | read
-        assert_that(table | "changes" >> provided.TableToChanges(key=["id"]), equal_to([changed]), label="changes are")
-        stream = table | "stream" >> provided.TableToStream(key=["id"])
-        assert_that(stream, equal_to([beam.Row(id=1, name="Anna", timestamp=None)]), label="stream is")
+        assert_that(table | "changes" >> provided.TableToRows(key=["id"], records="changes"), equal_to([changed]), label="changes are")
+        upserts = table | "upserts" >> provided.TableToRows(key=["id"], records="upserts")
+        assert_that(
+            upserts, equal_to([beam.Row(id=1, name="Anna", timestamp=None, position=None, deleted=False)]), label="upserts are"
+        )
 
 
 def test_whole_numbers_and_fractions_in_one_field_are_fractions_and_other_kinds_are_refused_with_its_name() -> None:

@@ -72,7 +72,7 @@ def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(
 
 
 @pytest.mark.parametrize(
-    ("time", "declared"),
+    ("time", "said"),
     [(1, "whole numbers in us"), ("2026-03-01T09:00:00Z", "ISO 8601 text"), (None, "whole numbers in us")],
 )
 def test_a_dry_run_says_what_times_are(beam_joins: Run, time: object, said: str) -> None:

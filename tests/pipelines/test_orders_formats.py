@@ -204,8 +204,7 @@ def test_a_bad_line_of_csv_is_named(run: Run, line: str, message: str) -> None:
             "o.csv",
             b"order_id\n1\n",
             [],
-            "orders have no columns 'updated_at' (--orders-timestamp-by), 'lsn' (--orders-sequence-by), 'op' "
-            "(--orders-apply-as-deletes) and 'customer_id' (--foreign-key): o.csv has order_id; name others with these options",
+            "orders have no column 'customer_id' (--foreign-key): o.csv has order_id; name one of them with --foreign-key",
         ),
         ("o.csv", b"order_id\n", ["--output", "e.txt"], "--output: e.txt must end in .avro, .jsonl, .json, .ndjson, .parquet"),
     ],
