@@ -101,7 +101,7 @@ def _lacking(side: Side, by_default: Collection[str], changelog: Changelog) -> s
         if side.dest(option) in by_default and column not in names and not words & _WORDS[what]
     }
     has_other_sequence = columns.sequence not in {None, *names} and "sequence" not in lacks
-    if columns.truncates or has_other_sequence or _has_times(changelog, names):
+    if "timestamp" in lacks and (columns.truncates or has_other_sequence or _has_times(changelog, names)):
         lacks.discard("timestamp")
     return lacks - ({"delete"} if _has_operations(changelog, names) else set())
 
