@@ -8,14 +8,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.program import program
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.job import Job
+    from beam_joins.pipelines.commands.lineage_file import LineageFile
+    from beam_joins.pipelines.commands.metrics_file import MetricsFile
     from beam_joins.pipelines.commands.summary import Summary
     from beam_joins.pipelines.results.output_files import Output
 
@@ -46,7 +49,7 @@ class ExportedRun:
 
     progress: Progress
     begin: datetime = field(default_factory=lambda: datetime.now(UTC))
-    processor_begin: float = field(default_factory=_processor_seconds)
+    processor_begin: float = 0.0
     end: datetime | None = None
     outcome: Outcome = Outcome.SUCCEEDED
     failure: str = ""
@@ -63,7 +66,9 @@ class ExportedRun:
 
     @property
     def processor_seconds(self) -> float:
-        """The processor time of this process since the run began, and of its children that have ended since then."""
+        """The processor time of this process since the run began (the first begins with the process), and of its children
+        that have ended since then.
+        """
         return _processor_seconds() - self.processor_begin
 
     @staticmethod
@@ -73,71 +78,57 @@ class ExportedRun:
         return {name: resource.getrusage(each).ru_maxrss * _MAXRSS_BYTES for name, each in who.items()}
 
 
-class Export(Protocol):
-    """A file that describes runs."""
-
-    def started(self, run: ExportedRun) -> None:
-        """Writes that a run begins, whose job is built. Raises OutputError."""
-
-    def ended(self, run: ExportedRun) -> None:
-        """Writes how a run has ended; one that has succeeded without a summary had nothing to do. Raises OutputError."""
-
-
 class Exports:
     """The files that the options name, for one run after the other."""
 
     def __init__(self, names: Names, args: Namespace, progress: Progress) -> None:
         self._names, self._args = names, args
-        self._exports: list[Export] | None = None
-        self.begin(progress)
+        self._exports: list[MetricsFile | LineageFile] | None = None
+        self._run = ExportedRun(progress=progress)
 
-    def open(self) -> Sequence[Export]:
+    def open(self) -> "Sequence[MetricsFile | LineageFile]":
         """The files, which are looked at when they are first asked for. Raises InputError for one of other content, and
         MissingExtra.
         """
         if self._exports is None:
             self._exports, args = [], self._args
-            if args.metrics_file and not args.dry_run:
+            if args.metrics_file:
                 from beam_joins.pipelines.commands.metrics_file import MetricsFile  # noqa: PLC0415  # an extra, and Beam
 
                 self._exports.append(MetricsFile(args.metrics_file, self._names))
-            if args.lineage_file and not args.dry_run:
+            if args.lineage_file:
                 from beam_joins.pipelines.commands.lineage_file import LineageFile  # noqa: PLC0415  # an extra
 
                 self._exports.append(LineageFile(args.lineage_file, self._names, args))
         return self._exports
 
     def begin(self, progress: Progress) -> None:
-        """A run begins; its phases are timed by ``progress``."""
-        self._run: ExportedRun | None = ExportedRun(progress=progress)
+        """Another run begins; its phases are timed by ``progress``."""
+        self._run = ExportedRun(progress=progress, processor_begin=_processor_seconds())
 
     def started(self, job: "Job", outputs: "Sequence[Output]", number: int | None = None) -> None:
         """The job of the run is built. Raises OutputError."""
-        if self._run is not None:
-            self._run.job, self._run.outputs, self._run.number = job, outputs, number
-            for each in self.open():
-                each.started(self._run)
+        self._run.job, self._run.outputs, self._run.number = job, outputs, number
+        for each in self.open():
+            each.started(self._run)
 
     def succeeded(self, summary: "Summary | None", latest: int | None = None) -> None:
         """The run has succeeded; it had nothing to do where there is no summary. Raises OutputError."""
-        if self._run is not None:
-            self._run.summary, self._run.latest = summary, latest
+        self._run.summary, self._run.latest = summary, latest
         self._ended(Outcome.SUCCEEDED)
 
     def failed(self, sentence: str, *, interrupted: bool) -> None:
         """The run has failed, unless it succeeded before; a file that cannot be written is named on standard error."""
-        if self._run is not None:
-            self._run.failure = sentence
+        if self._run.end is not None or self._args.dry_run:
+            return
+        self._run.failure = sentence
         try:
             self._ended(Outcome.INTERRUPTED if interrupted else Outcome.FAILED)
         except (InputError, OutputError) as error:
-            print(error, file=sys.stderr)
+            print(f"{program(self._names.command)}: {error}", file=sys.stderr)
 
     def _ended(self, outcome: Outcome) -> None:
-        run, self._run = self._run, None
-        if run is None:
-            return
-        run.outcome, run.end = outcome, datetime.now(UTC)
+        self._run.outcome, self._run.end = outcome, datetime.now(UTC)
         with ExitStack() as stack:  # all of them, even if one cannot be written
             for each in self.open():
-                stack.callback(each.ended, run)
+                stack.callback(each.ended, self._run)

@@ -46,7 +46,7 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "table_rows": ("Final rows of the first input.", ("input",)),
     "table_unmatched_rows": ("Final rows of the first input without a match.", ("input",)),
     "table_unreferring_rows": ("Final rows of the first input with a null foreign key.", ("input",)),
-    "output_size_bytes": ("Size of an output.", ("output",)),
+    "result_size_bytes": ("Size of an output.", ("output",)),
     "state_rows": ("Rows in the state of the partitions that the run updated.", ()),
     "state_size_bytes": ("Bytes of the rows in the state of the partitions that the run updated.", ()),
     "latest_event_timestamp_seconds": ("Largest event time of all runs of the state.", ()),
@@ -147,7 +147,7 @@ class MetricsFile:
         for name, output in data["outputs"].items():
             yield Sample("records_written_total", (name,), output["written_records"])
             if "size_bytes" in output:
-                yield Sample("output_size_bytes", (name,), output["size_bytes"])
+                yield Sample("result_size_bytes", (name,), output["size_bytes"])
 
 
 def _worked(summary: Summary) -> Iterator[Sample]:

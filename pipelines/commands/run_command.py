@@ -88,9 +88,7 @@ def _alone(
         if result is not None:
             files |= {CHANGES if result == "output" else LATEST: [STANDARD]}
         summary = job.summary(report, files, progress.seconds)
-        _write_report(args, summary)
-    exports.succeeded(summary)
-    text = _said(args, summary)
+    text = _described(args, summary, exports)
     if result is None or text is None:
         return text
     print(text, file=sys.stderr)  # standard output has the result
@@ -122,23 +120,18 @@ def _in_runs(
         exports.succeeded(None)
         elements = next((inputs.elements for inputs in args.inputs.values()), "files")
         return f"no new {elements}: nothing to do"
-    summary = ended.summary(progress.seconds)
-    exports.succeeded(summary, ended.latest)
-    _write_report(args, summary)
-    return _said(args, summary)
+    return _described(args, ended.summary(progress.seconds), exports, ended.latest)
 
 
-def _write_report(args: Namespace, summary: "Summary") -> None:
+def _described(args: Namespace, summary: "Summary", exports: Exports, latest: int | None = None) -> str | None:
+    """The text of a summary to print, if any; all files that describe the run are written."""
+    from beam_joins.pipelines.commands.write_json import STDOUT, write_json
+
+    exports.succeeded(summary, latest)
     if args.report:
         from beam_joins.pipelines.commands.report.page import write_page
 
         write_page(args.report, summary)
-
-
-def _said(args: Namespace, summary: "Summary") -> str | None:
-    """The text of a summary to print, if any; for programs the summary goes where the options say."""
-    from beam_joins.pipelines.commands.write_json import STDOUT, write_json
-
     path = args.json
     if path is not None:
         write_json(summary, path)

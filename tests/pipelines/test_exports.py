@@ -114,7 +114,7 @@ def test_the_metrics_are_those_of_the_summary_and_those_of_several_runs_add_up(b
             add(f"table_{rows}", counts[rows], input=side)
     for output, counts in message["outputs"].items():
         add("records_written_total", counts["written_records"], output=output)
-        add("output_size_bytes", counts["size_bytes"], output=output)
+        add("result_size_bytes", counts["size_bytes"], output=output)
     add("runs_total", 1, outcome="succeeded")
     add("last_run_success", 1)
     assert {key: first[key] for key in expected} == expected
@@ -141,7 +141,7 @@ def test_a_failed_run_says_so_and_adds_nothing_to_the_counts(beam_joins: Run) ->
     options = ["join", *BY, "--latest", "now.jsonl", "--metrics-file", "m.prom", "--lineage-file", "e.jsonl"]
     assert beam_joins(*options).code == 0
     before, good = counters(), value("last_success_timestamp_seconds")
-    gauges = {key: number for key, number in samples().items() if key[0].startswith(("table_", "output_"))}
+    gauges = {key: number for key, number in samples().items() if key[0].startswith(("table_", "result_"))}
     write("r.jsonl", *RIGHT, BAD[1])
     ran = beam_joins(*options)
     assert ran.code == 2
@@ -391,7 +391,9 @@ def test_the_options_are_those_of_all_commands_and_of_files_with_options(run: Ru
 
 
 def test_a_dry_run_writes_neither(beam_joins: Run) -> None:
-    assert beam_joins(*TABLE, "--metrics-file", "m.prom", "--lineage-file", "e.jsonl", "--dry-run").code == 0
+    options = ["--metrics-file", "m.prom", "--lineage-file", "e.jsonl", "--dry-run"]
+    assert beam_joins(*TABLE, *options).code == 0
+    assert beam_joins(*TABLE, *options, "--key", "nowhere").code == 2
     assert not Path("m.prom").exists()
     assert not Path("e.jsonl").exists()
 
@@ -442,7 +444,8 @@ def test_a_missing_extra_is_one_sentence(
     for module in ("metrics_file", "lineage_file"):
         monkeypatch.delitem(sys.modules, f"beam_joins.pipelines.commands.{module}", raising=False)
     monkeypatch.setitem(sys.modules, package, None)
-    assert refused(beam_joins(*TABLE, *option)).startswith(message)
+    for dry in ([], ["--dry-run"]):
+        assert refused(beam_joins(*TABLE, *option, *dry)).startswith(message)
     assert not Path("t.jsonl").exists()
 
 
@@ -459,7 +462,7 @@ def test_metrics_that_cannot_be_written_fail_the_command_whose_results_stay(beam
     Path("l.jsonl").write_text("{oops\n")
     ran = beam_joins(*TABLE, "--metrics-file", "m.prom")
     assert ran.code == 2
-    assert ran.err.splitlines()[0] == "cannot write m.prom: No space left on device"
+    assert ran.err.splitlines()[0] == "python -m pipelines.table: cannot write m.prom: No space left on device"
     assert "not JSON" in ran.err.splitlines()[1]
 
 
