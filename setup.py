@@ -13,7 +13,9 @@ SCHEMA_REGISTRY = ["confluent-kafka[schemaregistry]>=2.15"]  # the first that as
 DELTA = ["deltalake>=1.6"]
 DUCKLAKE = ["duckdb>=1.5", "duckdb-extension-ducklake>=1.5"]  # the latter has DuckDB's extension, and pins its version
 MSGPACK = ["msgpack>=1.2.4"]  # earlier ones allocate an array as long as a damaged file states
+OPENLINEAGE = ["openlineage-python>=1.34"]
 POSTGRES = ["psycopg[binary]>=3.1"]
+PROMETHEUS = ["prometheus-client>=0.16"]
 YAML = ["apache-beam[yaml]"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 TEST = [
@@ -24,6 +26,8 @@ TEST = [
     *DELTA,
     *DUCKLAKE,
     *MSGPACK,
+    *OPENLINEAGE,
+    *PROMETHEUS,
     *YAML,
     "build>=1.2",
     "playwright>=1.45",
@@ -92,7 +96,9 @@ setup(
         "ducklake": DUCKLAKE,
         "kafka": KAFKA,
         "msgpack": MSGPACK,
+        "openlineage": OPENLINEAGE,
         "postgres": POSTGRES,
+        "prometheus": PROMETHEUS,
         "schema-registry": SCHEMA_REGISTRY,
         "test": TEST,
         "bench": BENCH,

@@ -45,12 +45,13 @@ def _parser() -> Parser:
         + "".join(f"  {name:<12}{does}\n" for name, does in PROGRAMS.items())
         + f"\n{prog} PROGRAM --help lists the options of a program.",
     )
-    parser.add_argument("--version", action="version", version=f"beam-joins {_version()}")
+    parser.add_argument("--version", action="version", version=f"beam-joins {installed_version()}")
     parser.add_argument("program", choices=tuple(PROGRAMS), metavar=f"{{{','.join(PROGRAMS)}}}", help="see below")
     return parser
 
 
-def _version() -> str:
+def installed_version() -> str:
+    """The version of this package."""
     try:
         return version("beam-joins")
     except PackageNotFoundError:

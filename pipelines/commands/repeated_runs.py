@@ -12,6 +12,7 @@ from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.new_files import NewFiles
 from beam_joins.pipelines.changelogs.read_records import READ
 from beam_joins.pipelines.commands.command_spec import CHANGES, TO
+from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.runner_setup import any_runner, workers_for
 from beam_joins.pipelines.commands.runs import Arrived, Ended, Runs
 from beam_joins.pipelines.commands.summary import LATE
@@ -22,7 +23,7 @@ _LOOK_SECONDS: Final = 0.1
 _LOOKS: Final = 20
 
 
-def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: Interruption) -> str | None:
+def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: Interruption, exports: Exports) -> str | None:
     """Run until a signal asks to stop, at once and then every so many seconds, and print a line for each run; gives
     the last sentence for the user.
 
@@ -34,24 +35,28 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
     # between two rounds a second signal has nothing to give up
     with any_runner(options) as ready, interruption.later():
         while not interruption.by:
-            begin = time.monotonic()
+            begin, progress = time.monotonic(), Progress()
+            exports.begin(progress)
             arrived = _arrived(runs, last, interruption)
             last = _paths(arrived)
             whole = arrivals.whole([file for files in arrived.values() for file in files])
             taken = (
                 arrived if args.whole_files else {side: [file for file in files if file in whole] for side, files in arrived.items()}
             )
-            progress = Progress()
             with interruption.later(False):
-                ended = runs.run(taken, partial(workers_for, ready), progress, interruption)
-            if ended is not None:
+                ended = runs.run(taken, partial(workers_for, ready), progress, interruption, exports)
+            if ended is None:
+                exports.succeeded(None)
+            else:
                 rounds += 1
                 interruption.sentence = (
                     f"interrupted after {counted(rounds, 'run')}, whose results stay; the next "
                     "start reads the files of a run that was given up"
                 )
+                summary = ended.summary(progress.seconds)
+                exports.succeeded(summary, ended.latest)
                 if args.json is not None:
-                    write_json(ended.summary(progress.seconds), args.json, append=True)
+                    write_json(summary, args.json, append=True)
                 if args.json != STDOUT:
                     print("\n".join([line(ended, time.monotonic() - begin), *ended.waits]), flush=True)
             interruption.wait(begin + every - time.monotonic())

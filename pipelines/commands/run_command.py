@@ -15,8 +15,9 @@ from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
 from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
+from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.program import program
-from beam_joins.pipelines.commands.runs_options import check_runs_options
+from beam_joins.pipelines.commands.runs_options import check_descriptions, check_runs_options
 from beam_joins.pipelines.commands.spooled_inputs import spooled_inputs
 from beam_joins.pipelines.commands.standard_streams import STANDARD, standard_result, standard_streams
 from beam_joins.pipelines.runners.warm_start import start_early
@@ -36,22 +37,30 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
     """
     # gRPC reads it while it is imported, and would tell standard error about connections that end
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    progress = Progress()
+    progress, exports = Progress(), None
     with interruptible() as interruption:
         try:
             with progress.phase("start-up"):
                 args = parse(names, argv)
+                check_descriptions(args, names)
+                exports = Exports(names, args, progress)
                 interruption.at_second = args.follow
                 check_runs_options(args, names)
                 if not args.dry_run:
                     start_early(args.runner, args.beam_options)  # a JVM starts while Beam is imported
                 options = beam_options(args.runner, args.beam_options)
+                exports.open()
             run = _looked_at if args.dry_run else _in_runs if args.state_dir else _alone
-            if (text := run(names, args, options, progress, interruption)) is not None:
+            if (text := run(names, args, options, progress, interruption, exports)) is not None:
                 print(text)
         except (Exception, KeyboardInterrupt) as error:
             interrupted = interruption.sentence, 0 if interruption.at_second else interruption.exit_code
-            sentence, code = interrupted if interruption.has_raised else sentence_and_code(error)
+            sentence: object = type(error).__name__
+            try:
+                sentence, code = interrupted if interruption.has_raised else sentence_and_code(error)
+            finally:
+                if exports is not None:
+                    exports.failed(str(sentence), interrupted=interruption.has_raised)
             print(f"{program(names.command)}: {sentence}", file=sys.stderr)
             if interruption.has_raised:
                 leave_threads_behind(code)
@@ -59,7 +68,9 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _alone(names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption) -> str | None:
+def _alone(
+    names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
+) -> str | None:
     result = standard_result(args)
     with standard_streams(names, args), spooled_inputs(names, args):
         with progress.phase("start-up"):
@@ -70,14 +81,14 @@ def _alone(names: Names, args: Namespace, options: "PipelineOptions", progress: 
             if (merged := MergedResult.of(args)) is not None:
                 outputs += (merged.output(job),)
                 merged.prepare(job, first=True)
+        exports.started(job, outputs)
         report, files = job.run(outputs, options, progress, None if merged is None else merged.replace)
         if merged is not None:
             files[TO] = [merged.shown]
         if result is not None:
             files |= {CHANGES if result == "output" else LATEST: [STANDARD]}
         summary = job.summary(report, files, progress.seconds)
-        _write_report(args, summary)
-    text = _said(args, summary)
+    text = _described(args, summary, exports)
     if result is None or text is None:
         return text
     print(text, file=sys.stderr)  # standard output has the result
@@ -85,7 +96,7 @@ def _alone(names: Names, args: Namespace, options: "PipelineOptions", progress: 
 
 
 def _looked_at(
-    names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption
+    names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
 ) -> str | None:
     from beam_joins.pipelines.commands.dry_run import dry_run
 
@@ -93,7 +104,9 @@ def _looked_at(
         return dry_run(names, args, options)
 
 
-def _in_runs(names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption) -> str | None:
+def _in_runs(
+    names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
+) -> str | None:
     with progress.phase("start-up"):
         from beam_joins.pipelines.commands.repeated_runs import follow
         from beam_joins.pipelines.commands.runner_setup import any_runner
@@ -101,27 +114,24 @@ def _in_runs(names: Names, args: Namespace, options: "PipelineOptions", progress
 
         runs = Runs(names, args)
     if args.follow:
-        return follow(runs, options, args, interruption)
-    ended = runs.run(runs.arrived(), partial(any_runner, options), progress, interruption)
+        return follow(runs, options, args, interruption, exports)
+    ended = runs.run(runs.arrived(), partial(any_runner, options), progress, interruption, exports)
     if ended is None:
+        exports.succeeded(None)
         elements = next((inputs.elements for inputs in args.inputs.values()), "files")
         return f"no new {elements}: nothing to do"
-    summary = ended.summary(progress.seconds)
-    _write_report(args, summary)
-    return _said(args, summary)
+    return _described(args, ended.summary(progress.seconds), exports, ended.latest)
 
 
-def _write_report(args: Namespace, summary: "Summary") -> None:
+def _described(args: Namespace, summary: "Summary", exports: Exports, latest: int | None = None) -> str | None:
+    """The text of a summary to print, if any; all files that describe the run are written."""
+    from beam_joins.pipelines.commands.write_json import STDOUT, write_json
+
+    exports.succeeded(summary, latest)
     if args.report:
         from beam_joins.pipelines.commands.report.page import write_page
 
         write_page(args.report, summary)
-
-
-def _said(args: Namespace, summary: "Summary") -> str | None:
-    """The text of a summary to print, if any; for programs the summary goes where the options say."""
-    from beam_joins.pipelines.commands.write_json import STDOUT, write_json
-
     path = args.json
     if path is not None:
         write_json(summary, path)

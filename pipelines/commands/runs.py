@@ -1,12 +1,11 @@
 """``--state-dir``: runs that read what has arrived since the one before, and go on where it ended."""
 
-import os
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from fnmatch import fnmatch
+from functools import partial
 from typing import NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
@@ -14,20 +13,27 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.interruption import Interruption
-from beam_joins.pipelines.base.paths import absolute, is_local, real
+from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable, find_files
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
+from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
 from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.commands.run_memory import CommandMemory
-from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, fixed_options, of_run, require_same
+from beam_joins.pipelines.commands.runs_options import (
+    changes_as,
+    changes_pattern,
+    fixed_options,
+    of_run,
+    refuse_read,
+    require_same,
+)
 from beam_joins.pipelines.commands.spooled_inputs import spooled
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import WatchedRun
-from beam_joins.pipelines.commands.write_json import STDOUT
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output
 from beam_joins.pipelines.results.publication import Move
@@ -42,7 +48,8 @@ Runner = Callable[[int], AbstractContextManager[PipelineOptions]]
 
 class Ended(NamedTuple):
     """A run that has succeeded: its number, what it read (``2 files``), what was counted, its summary, given the
-    seconds of its phases, and what waits.
+    seconds of its phases, what waits, and the largest event
+    time of all runs.
     """
 
     number: int
@@ -50,6 +57,7 @@ class Ended(NamedTuple):
     report: Report
     summary: Callable[[Mapping[str, float]], Summary]
     waits: Sequence[str] = ()
+    latest: int | None = None
 
 
 class Runs:
@@ -66,13 +74,8 @@ class Runs:
         if args.changes:
             self._places = {CHANGES: changes_pattern(args.changes), **self._places}
         self._merged = MergedResult.of(args)
-        written = self._places if args.json in (None, STDOUT) else {**self._places, "json": args.json}
-        for name, place in written.items():
-            for side in names.sides:
-                if _finds(side.path(args), of_run(place, 1)):
-                    raise InputError(
-                        f"--{name}: --{side.path_option} {side.path(args)} would read what is written to {place}: name another place"
-                    )
+        for name, place in self._places.items():
+            refuse_read(names, args, f"--{name}", place)
         self._made = [f"the folder {folder} was not there: it has been made" for folder in absent_folders([args.latest])]
         for name, place in (*self._places.items(), *([(TO, self._merged.file)] if self._merged is not None else [])):
             check_output(f"--{name}", of_run(place, 1))
@@ -85,7 +88,7 @@ class Runs:
             for side, columns in self._columns.items()
         }
 
-    def run(self, arrived: Arrived, runner: Runner, progress: Progress, interruption: Interruption) -> Ended | None:
+    def run(self, arrived: Arrived, runner: Runner, progress: Progress, interruption: Interruption, exports: Exports) -> Ended | None:
         """A run over the files among these that no run has read; ``None`` if there is none, or with --follow
         at first none of one side.
 
@@ -113,6 +116,7 @@ class Runs:
             in_folders = {side: files for side, files in new.items() if side not in self._args.inputs}
             for side, files in in_folders.items():
                 memory.seen[side].add(files)
+            exports.started(job, outputs, folder.run)
             with Staging(outputs) as staging:
                 report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
                 with ExitStack() as running:
@@ -137,7 +141,8 @@ class Runs:
                 paths[TO] = [self._merged.shown]
             remarks.insert(0, f"run {folder.run} with {self._args.state_dir}: {self._came(new, 'new file')}")
             waits = [each.sentence for changelog in job.changelogs for each in changelog.waiting if each.sentence]
-            return Ended(folder.run, self._came(new), report, lambda seconds: job.summary(report, paths, seconds, remarks), waits)
+            summary = partial(job.summary, report, paths, more=remarks)
+            return Ended(folder.run, self._came(new), report, summary, waits, folder.latest)
 
     def _new(self, folder: StateFolder, unseen: Mapping[str, Sequence[File]]) -> tuple[Mapping[str, Sequence[File]], list[str]]:
         """The new files of each side, and what the summary says of inputs at addresses."""
@@ -198,13 +203,3 @@ def _whole(staging: Staging, outputs: Sequence[Output], report: Report) -> list[
     moves = [move for output in outputs for move in staging.prepared(output, parts[output.name])]
     staging.require_held()
     return moves
-
-
-def _finds(pattern: str, path: str) -> bool:
-    """Whether a pattern, or a folder, finds a path once it is there."""
-    parent, name = os.path.split(absolute(pattern))
-    if os.path.isdir(pattern):
-        parent, name = absolute(pattern), "*"
-    elif not is_local(pattern) and os.path.dirname(path) == pattern.rstrip("/"):  # there are no folders to look for
-        return True
-    return real(os.path.dirname(absolute(path))) == real(parent) and fnmatch(os.path.basename(path), name)

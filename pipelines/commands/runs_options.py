@@ -3,6 +3,7 @@
 import argparse
 import os
 import re
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.errors import InputError
@@ -66,6 +67,18 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
         help="write a page about the run, PATH.html: the slowest stages, changes over time, the rows that cause most work, samples "
         "of dropped and late records; counted in the workers",
     )
+    out.add_argument(
+        "--metrics-file",
+        metavar="PATH",
+        help="write the metrics of each run, also of one that fails, for the textfile collector of Prometheus' node_exporter, "
+        "PATH.prom: counters continue those of earlier runs in the file, so that each job needs its own",
+    )
+    out.add_argument(
+        "--lineage-file",
+        metavar="PATH",
+        help="append OpenLineage events of each run, START and COMPLETE, FAIL or ABORT, one line of JSON each, with inputs and "
+        "results, their columns where these are typed, and the numbers of records",
+    )
     paths = " and ".join(f"--{side.path_option}" for side in names.sides)
     group = parser.add_argument_group(
         "incremental runs",
@@ -99,12 +112,8 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
 
 def check_runs_options(args: argparse.Namespace, names: Names) -> None:
     """Raise InputError for options that do not go together."""
-    if args.json and (os.path.isdir(args.json) or not os.path.isdir(os.path.dirname(args.json) or os.curdir)):
-        raise InputError(f"--json: {args.json} is no file in a directory that is there: name another one, or make the directory")
     if args.whole_files and not args.follow:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")
-    if args.report:
-        _check_report(args.report, args.follow)
     if args.output_records and not args.output and not args.changes:
         raise InputError("--output-records says how --output or --changes is written: give one of them too")
     if not args.state_dir:
@@ -124,6 +133,54 @@ def check_runs_options(args: argparse.Namespace, names: Names) -> None:
         raise InputError(f"--state-dir needs {paths}: a file, a folder or a pattern that finds those that arrive")
     if not args.changes and not args.latest and not args.to and not args.dry_run:
         raise InputError("--state-dir needs --changes, --latest or --to, for what the run gives")
+
+
+def descriptions(args: argparse.Namespace) -> dict[str, str]:
+    """The paths of the files that describe runs as data, by their options."""
+    paths = {"--json": args.json, "--metrics-file": args.metrics_file, "--lineage-file": args.lineage_file}
+    return {option: path for option, path in paths.items() if path and (option, path) != ("--json", "-")}
+
+
+def check_descriptions(args: argparse.Namespace, names: Names) -> None:
+    """Raise InputError for files that describe runs and cannot be written, or are those of inputs and results."""
+    refuse_same(args)
+    for option, path in descriptions(args).items():
+        refuse_read(names, args, option, path)
+        if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or os.curdir):
+            raise InputError(f"{option}: {path} is no file in a directory that is there: name another one, or make the directory")
+    if args.metrics_file and not args.metrics_file.endswith(".prom"):
+        raise InputError(f"--metrics-file: {args.metrics_file} must end in .prom, as node_exporter reads no other files")
+    if args.report:
+        _check_report(args.report, args.follow)
+
+
+def refuse_same(args: argparse.Namespace) -> None:
+    """Raise InputError for two files that are written and have one path."""
+    seen: dict[str, str] = {}
+    for option, path in {"--output": args.output, "--latest": args.latest, **descriptions(args)}.items():
+        if path not in (None, "", "-") and (other := seen.setdefault(_real(path), option)) != option:
+            raise InputError(f"{other} and {option} are both {path}: give them different names")
+
+
+def refuse_read(names: Names, args: argparse.Namespace, option: str, place: str) -> None:
+    """Raise InputError for a file that an input would read once it is written."""
+    for side in names.sides:
+        if (path := side.path(args)) and _finds(path, of_run(place, 1)):
+            raise InputError(f"{option}: --{side.path_option} {path} would read what is written to {place}: name another place")
+
+
+def _finds(pattern: str, path: str) -> bool:
+    """Whether a pattern, or a folder, finds a path once it is there."""
+    parent, name = os.path.split(_real(pattern))
+    if os.path.isdir(pattern):
+        parent, name = _real(pattern), "*"
+    elif "://" in pattern and os.path.dirname(path) == pattern.rstrip("/"):  # there are no folders to look for
+        return True
+    return _real(os.path.dirname(path) or os.curdir) == parent and fnmatch(os.path.basename(path), name)
+
+
+def _real(path: str) -> str:
+    return path if "://" in path else os.path.realpath(path)
 
 
 def _check_report(path: str, follow: bool) -> None:

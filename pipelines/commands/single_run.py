@@ -3,18 +3,16 @@ before anything runs.
 """
 
 from argparse import Namespace
-from collections.abc import Iterable
 from dataclasses import replace
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.paths import real
 from beam_joins.pipelines.changelogs.changelog_files import Changelog, changelog_of_table, find_changelog, look_into
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.reader_options import columns_of
-from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern
+from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, descriptions, refuse_same
 from beam_joins.pipelines.formats.change_records import Made
 from beam_joins.pipelines.results.output_files import Output, absent_folders, check_output, refuse_inputs
 
@@ -31,7 +29,7 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
     places = {CHANGES: changes_pattern(args.changes) if args.changes else args.output, LATEST: args.latest}
     if make and not any(places.values()) and args.to is None:
         raise InputError("give --output, --latest or --to, for what the run gives")
-    _refuse_same({"--output": args.output, "--latest": args.latest, "--json": None if args.json == "-" else args.json}.items())
+    refuse_same(args)
     folders = absent_folders(places.values())
     flags = {CHANGES: "--changes" if args.changes else "--output", LATEST: "--latest"}
     written = {name: path for name, path in places.items() if path}
@@ -43,7 +41,7 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
         changelogs, remarks = without_absent_defaults(names.sides, args.by_default, changelogs)
     for changelog in changelogs:
         changelog.require_table()
-    for path in [*written.values()] + [args.json] * (args.json not in (None, "-")):
+    for path in (*written.values(), *descriptions(args).values()):
         refuse_inputs(path, [file.path for changelog in changelogs for file in changelog.files])
     made = [f"the folder {folder} was not there: {'it has been made' if make else 'a run makes it'}" for folder in folders]
     job = Job(names=names, changelogs=changelogs, in_parts=args.parts, made=(*made, *remarks), **what_is_made(names, args))
@@ -61,10 +59,3 @@ def _changelog(side: Side, args: Namespace, look_bytes: int) -> Changelog:
     if files is not None:
         return look_into(side.name, tuple(replace(file, look_bytes=look_bytes) for file in files), columns)
     return find_changelog(side.name, side.path(args), columns, look_bytes=look_bytes, folders=bool(args.state_dir))
-
-
-def _refuse_same(paths: Iterable[tuple[str, str | None]]) -> None:
-    seen: dict[str, str] = {}
-    for option, path in paths:
-        if path and (other := seen.setdefault(real(path), option)) != option:
-            raise InputError(f"{other} and {option} are both {path}: give them different names")

@@ -16,13 +16,18 @@ def write_json(summary: Summary, path: str, *, append: bool = False) -> None:
 
     Raises OutputError.
     """
-    line = orjson.dumps(summary.data(), option=orjson.OPT_APPEND_NEWLINE)
+    line = orjson.dumps(summary.data())
     if path == STDOUT:
-        print(line.decode(), end="", flush=True)
-        return
+        print(line.decode(), flush=True)
+    else:
+        write_line(line, path, append=append)
+
+
+def write_line(line: bytes, path: str, *, append: bool) -> None:
+    """Write a line to a file, which is replaced at once or to which it is appended. Raises OutputError."""
     target = path if append else f"{path}.{os.getpid()}"
     with writing(path):
         with open(target, "ab" if append else "wb") as file:
-            file.write(line)
+            file.write(line + b"\n")
         if not append:
             os.replace(target, path)

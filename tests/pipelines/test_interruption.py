@@ -11,10 +11,13 @@ import grpc
 import pytest
 
 from beam_joins.pipelines.base.interruption import interruptible
+from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options
+from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.repeated_runs import follow
 from beam_joins.pipelines.commands.runs import Ended
 from beam_joins.pipelines.formats.file_parts import File
+from beam_joins.pipelines.join import JOIN
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.pipelines.runners.run_log import machinery_into
 
@@ -72,15 +75,17 @@ def test_signals_to_a_command_that_follows_never_deny_what_was_written(where: st
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
 
-    args = Namespace(every=0.0, whole_files=True, json=None, changes="out/changes", latest="now.jsonl", to=None)
+    places = {"changes": "out/changes", "latest": "now.jsonl", "to": None, "json": None, "metrics_file": None, "lineage_file": None}
+    args = Namespace(every=0.0, whole_files=True, dry_run=False, **places)
+    exports = Exports(JOIN, args, Progress())
     with interruptible() as interruption:
         interruption.at_second = True
         if where == "in a round":
             with pytest.raises(KeyboardInterrupt):
-                follow(Rounds(), beam_options(None, []), args, interruption)  # type: ignore[arg-type]
+                follow(Rounds(), beam_options(None, []), args, interruption, exports)  # type: ignore[arg-type]
             assert interruption.sentence.startswith("interrupted after 1 run, whose results stay; the next start reads")
         else:
-            message = follow(Rounds(), beam_options(None, []), args, interruption)  # type: ignore[arg-type]
+            message = follow(Rounds(), beam_options(None, []), args, interruption, exports)  # type: ignore[arg-type]
             assert message == "stopped after 2 runs; the results are in out/changes and now.jsonl"
 
 

@@ -112,6 +112,34 @@ def test_a_run_says_what_it_has_merged_and_a_dry_run_what_it_would_make(postgres
     )
 
 
+def test_tables_are_named_for_openlineage_by_server_database_and_schema_without_secrets(postgres: str, beam_joins: Run) -> None:
+    conninfo, address = shop(postgres, "lineage")
+    assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    ran = beam_joins(*options_of(address), "--metrics-file", "m.prom", "--lineage-file", "e.jsonl", "--json", "s.json")
+    assert ran.code == 0, ran.err
+    server = f"postgres://{address_of(conninfo).rpartition('@')[2].partition('/')[0]}"
+    start, complete = map(json.loads, Path("e.jsonl").read_text().splitlines())
+    for event in (start, complete):
+        named = [[(each["namespace"], each["name"]) for each in event[name]] for name in ("inputs", "outputs")]
+        assert named[0] == [(server, "lineage.public.orders"), (server, "lineage.public.customers")]
+        assert named[1] == [("file", os.path.abspath("now.jsonl")), (server, "lineage.public.enriched")][-len(named[1]) :]
+    columns = {each["name"]: each["type"] for each in complete["inputs"][0]["facets"]["schema"]["fields"]}
+    assert columns == {"id": "integer", "customer": "integer", "amount": "numeric(12,2)"}
+    read = [each["read_records"] for each in json.loads(Path("s.json").read_text())["inputs"].values()]
+    assert [each["inputFacets"]["inputStatistics"]["rowCount"] for each in complete["inputs"]] == read
+    assert [each >= rows for each, rows in zip(read, (500, 50), strict=True)] == [True, True]
+    assert complete["outputs"][-1]["outputFacets"]["outputStatistics"]["rowCount"] == 500
+    assert [each["name"] for each in complete["outputs"][-1]["facets"]["schema"]["fields"]] == ["id", "customer", "amount", "name"]
+    assert f'beam_joins_records_read_total{{input="left",pipeline="m"}} {read[0]}.0' in Path("m.prom").read_text()
+    assert not any(b"secret" in path.read_bytes() for path in Path().iterdir() if path.is_file())
+    asked(conninfo, "SELECT pg_drop_replication_slot('lineage')")
+    ran = beam_joins(*options_of(address), "--lineage-file", "e.jsonl")
+    assert ran.code == 2
+    last = json.loads(Path("e.jsonl").read_text().splitlines()[-1])
+    assert (last["eventType"], last["run"]["facets"]["errorMessage"]["message"]) == ("FAIL", ran.err.partition(": ")[2].rstrip("\n"))
+    assert "secret" not in Path("e.jsonl").read_text()
+
+
 def test_files_are_joined_into_a_table_by_keys_of_several_columns(postgres: str, beam_joins: Run) -> None:
     conninfo = postgres.replace("dbname=postgres", "dbname=files")
     run(postgres, "CREATE DATABASE files")

@@ -28,6 +28,7 @@ from beam_joins.transforms.engine.resumed.manifest import (
     Remembered,
     TurnEnded,
     after_run,
+    largest,
     read_journal,
     read_manifest,
     require_same,
@@ -96,6 +97,11 @@ class StateFolder:
         # files that workers of an earlier run still write have other names
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
         self.scratch = self.files.path(f"{self._attempt}/read")
+
+    @property
+    def latest(self) -> int | None:
+        """The largest event time of the runs that were committed, in microseconds."""
+        return largest(*(each.latest for each in self._before.transforms.values()))
 
     def __enter__(self) -> Self:
         """The folder, locked."""
