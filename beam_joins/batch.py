@@ -12,6 +12,7 @@ from beam_joins.change import Change
 from beam_joins.functions import require_columns
 from beam_joins.keys.key_columns import factorize
 from beam_joins.keys.opaque import each_in_python, python_keys
+from beam_joins.positions import times_or_null
 from beam_joins.sorting import integers
 
 
@@ -127,14 +128,15 @@ class ChangeBatch:
         """The columns key, old, new, timestamp, position; ``pa.Table.from_batches([...]).flatten()`` makes
         ``new.amount`` of the values'.
 
-        Raises ``ValueError`` for opaque keys or values.
+        The timestamp and the position of records without a time are null. Raises ``ValueError`` for opaque keys or values.
         """
         for what, column, remedy in (
             ("keys", self.key, "key= of columns by name"),
             ("values", self.new, "schema=, a NamedTuple class or a pyarrow.Schema"),
         ):
             require_columns(column, what, remedy, "take its changes with TableToChanges()")
-        columns = {"key": self.key, "old": self.old, "new": self.new, "timestamp": self.timestamp, "position": self.position}
+        about = {"timestamp": times_or_null(self.timestamp), "position": times_or_null(self.position)}
+        columns = {"key": self.key, "old": self.old, "new": self.new, **about}
         return pa.record_batch(list(columns.values()), names=list(columns))
 
     def __repr__(self) -> str:

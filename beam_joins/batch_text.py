@@ -21,7 +21,7 @@ def batch_text(count: int, columns: Mapping[str, Sequence[Any]]) -> str:
     ... 10 more
     """
     shown = len(next(iter(columns.values()), ()))
-    texts = [[name, *map(_time if name == "timestamp" else _cell, values)] for name, values in columns.items()]
+    texts = [[name, *map(_CELLS.get(name, _cell), values)] for name, values in columns.items()]
     return "\n".join([f"ChangeBatch of {count:,} changes", *_lines(texts), *([f"... {count - shown:,} more"] * (count > shown))])
 
 
@@ -32,12 +32,19 @@ def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _cell(value: Any) -> str:
-    text = " ".join(repr(None if value == NO_TIME else value).split())
+    text = " ".join(repr(value).split())
     return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 3]}..."
+
+
+def _position(position: int) -> str:
+    return str(None if position == NO_TIME else position)
 
 
 def _time(micros: int) -> str:
     try:
         return (EPOCH + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
     except OverflowError:
-        return _cell(micros)
+        return _position(micros)
+
+
+_CELLS: Final = {"timestamp": _time, "position": _position}

@@ -48,8 +48,7 @@ class Change(NamedTuple, Generic[K, V]):
 
     def __repr__(self) -> str:
         """The fields, the time and position of a record without a time as None."""
-        fields = ((name, None if value == NO_TIME else value) for name, value in zip(self._fields, self, strict=True))
-        return f"Change({', '.join(f'{name}={value!r}' for name, value in fields)})"
+        return _shown(self)
 
 
 def two_changes(key: Any, position: int) -> ValueError:
@@ -76,3 +75,13 @@ class Dropped(NamedTuple):
     reason: str
     record: Any
     timestamp: int
+
+    def __repr__(self) -> str:
+        """The fields, the time of a record without one as None."""
+        return _shown(self)
+
+
+def _shown(fields: Change[Any, Any] | Dropped) -> str:
+    shown = fields._asdict()
+    shown |= {name: None for name in ("timestamp", "position") if shown.get(name) == NO_TIME}
+    return f"{type(fields).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
