@@ -1,7 +1,7 @@
 """Two streams and a table: which views were clicked within ten seconds, and what the price was when a view
 was made.
 
-It prints:
+It prints, in any order:
 
     ('ann', 'home clicked after 4 s')
     ('ann', 'tea not clicked')
