@@ -13,12 +13,12 @@ from beam_joins.errors import InputError
 Extra = Literal["delta", "ducklake", "kafka", "msgpack", "postgres", "schema-registry", "yaml"]
 _NEEDS: Final[dict[Extra, str]] = {
     "delta": "Delta tables need deltalake",
-    "ducklake": "WriteDuckLake needs duckdb",
+    "ducklake": "DuckLake needs duckdb",
     "kafka": "Kafka needs confluent-kafka",
     "msgpack": "MessagePack files need msgpack",
     "postgres": "PostgreSQL needs psycopg",
     "schema-registry": "schema_registry= needs the client of confluent-kafka",
-    "yaml": "Beam YAML needs more packages",
+    "yaml": "Beam YAML needs the packages of apache-beam[yaml]",
 }
 
 

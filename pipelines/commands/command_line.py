@@ -16,7 +16,7 @@ from beam_joins.pipelines.base.failure_cause import found_in
 from beam_joins.pipelines.base.input_error import input_error_in, os_sentence
 from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 from beam_joins.pipelines.commands.options_file import options_in
-from beam_joins.pipelines.commands.program import nearest
+from beam_joins.pipelines.commands.program import Parser
 from beam_joins.pipelines.runners.job_failure import JobFailed
 from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
@@ -29,7 +29,7 @@ WRONG_INPUT: Final = 2
 _PASSWORD: Final = re.compile(r"(?<=://)([^\s:@/]*):[^\s@/]*(?=@)")
 
 
-def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+def parse_known(parser: Parser, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     """Our own options, and those that are Beam's, from a file and from the command line; exits with code 2
     for an option that is neither.
     """
@@ -45,9 +45,8 @@ def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> 
         parser.exit(WRONG_INPUT, f"{parser.prog}: {error}\n")
     args, rest = parser.parse_known_args(arguments)
     if rest and (unknown := _beams().parse_known_args(rest)[1]):
-        closest = nearest(unknown[0].partition("=")[0], parser._option_string_actions)
         shown = _PASSWORD.sub(r"\1", " ".join(unknown))
-        parser.error(f"unknown option: {shown}{closest} (see --help; options of Beam's are written as Beam does)")
+        parser.error_unknown(unknown[0], shown, "see --help; Beam options keep Beam's spelling, as in --job_name")
     return args, rest
 
 

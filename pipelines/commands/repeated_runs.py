@@ -47,8 +47,7 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
             if ended is not None:
                 rounds += 1
                 interruption.sentence = (
-                    f"interrupted after {counted(rounds, 'run')}, whose results stay; the next "
-                    "start reads the files of a run that was given up"
+                    f"interrupted after {counted(rounds, 'run')}, whose results stay; the next start repeats a run that was given up"
                 )
                 if args.json is not None:
                     write_json(ended.summary(progress.seconds), args.json, append=True)

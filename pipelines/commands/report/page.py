@@ -7,6 +7,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.pipelines.base.input_error import writing
+from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.commands.report.charts import Bar, bars, over_time, parts, short
 from beam_joins.pipelines.commands.report.picture import picture
 from beam_joins.pipelines.commands.report.slowest import sentences, slowest
@@ -141,7 +142,7 @@ def _busiest(references: ReferenceCounts, lefts: str, rights: str) -> str:
     share = sum(row[RESULT] for row in references.busiest) / (changes or 1)
     about = f"{changes:,} changes of the result are of {rows:,} {rights}; the {len(references.busiest)} busiest have {share:.1%}."
     busiest = [
-        Bar(str(row[REFERENCE]), row[RESULT], f"{row[RESULT]:,}", f"{row[LEFT]:,} {lefts} in the end, changed {row[CHANGED]:,} times")
+        Bar(str(row[REFERENCE]), row[RESULT], f"{row[RESULT]:,}", f"{row[LEFT]:,} final {lefts}, changed {row[CHANGED]:,} times")
         for row in references.busiest
     ]
     sizes = [
@@ -170,20 +171,20 @@ def _dropped(summary: "Summary") -> str:
 def _unmatched(summary: "Summary", references: ReferenceCounts | None) -> str:
     """The left rows without a right one, and the right rows that are missing."""
     lefts, rights = summary.sides
-    about = f"{summary.unmatched():,} of the {summary.rows():,} {lefts} in the end have no match"
+    alone = summary.unmatched()
+    about = f"{alone:,} of {summary.rows():,} final {lefts}" if alone else f"All final {lefts} have {summary.names.match}"
     rows: list[dict[str, Any]] = []
     if references is not None:
-        about += (
-            f": {summary.unreferring():,} refer to none, {references.lefts_missing:,} to {references.rights_missing:,} {rights} "
-            "that are not there"
-        )
-        rows = [*([{**references.none, REFERENCE: "refers to none"}] if references.none else []), *references.missing]
+        if alone:
+            about += f": {summary.unreferring():,} with a null foreign key, {references.lefts_missing:,} with keys of absent {rights} "
+            about += f"({counted(references.rights_missing, 'key')})"
+        rows = [*([{**references.none, REFERENCE: "null"}] if references.none else []), *references.missing]
     body = "".join(
         f'<tr><td>{escape(str(row[REFERENCE]))}</td><td class="n">{row[LEFT]:,}</td><td>{escape(str(row[EXAMPLE]))}</td></tr>'
         for row in rows
         if row[LEFT]
     )
-    table = _table((f"key of {rights} that are not there", f"#{lefts}", "one of them"), body) if body else ""
+    table = _table((f"key of absent {rights}", f"#{lefts}", "one of them"), body) if body else ""
     return f"<h2>{escape(lefts.capitalize())} without {escape(summary.names.match)}</h2><p>{escape(about)}.</p>{table}"
 
 
