@@ -38,15 +38,16 @@ def parse_known(parser: Parser, argv: Sequence[str] | None) -> tuple[argparse.Na
     _add_options_file(files)
     try:
         for path in reversed(files.parse_known_args(arguments)[0].options):
-            arguments = [*options_in(path, parser, lambda: _beams()._option_string_actions), *arguments]
+            arguments = [*options_in(path, parser, lambda: _beams(parser.prog)._option_string_actions), *arguments]
     except argparse.ArgumentError:
         pass  # the parser says it
     except InputError as error:
         parser.exit(WRONG_INPUT, f"{parser.prog}: {error}\n")
     args, rest = parser.parse_known_args(arguments)
-    if rest and (unknown := _beams().parse_known_args(rest)[1]):
+    if rest and (unknown := (beams := _beams(parser.prog)).parse_known_args(rest)[1]):
         shown = _PASSWORD.sub(r"\1", " ".join(unknown))
-        parser.error_unknown(unknown[0], shown, "see --help; Beam options keep Beam's spelling, as in --job_name")
+        about = "see --help; Beam options keep Beam's spelling, as in --job_name"
+        parser.error_unknown(unknown[0], shown, about, beams._option_string_actions)
     return args, rest
 
 
@@ -67,7 +68,7 @@ def add_runner(parser: argparse.ArgumentParser) -> None:
     beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
 
 
-def _beams() -> argparse.ArgumentParser:
+def _beams(prog: str) -> Parser:
     """A parser of the options that are Beam's, and ours of pipelines."""
     with uncollected_import():
         from apache_beam.options.pipeline_options import PipelineOptions
@@ -76,7 +77,7 @@ def _beams() -> argparse.ArgumentParser:
         from beam_joins.transforms.connect import ReplayOptions
 
     # two classes of options may declare the same one
-    beams = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    beams = Parser(prog=prog, add_help=False, conflict_handler="resolve")
     options: Any
     for options in {*_all_subclasses(PipelineOptions), *OPTIONS, ReplayOptions}:
         options._add_argparse_args(beams)

@@ -60,9 +60,10 @@ class Parser(argparse.ArgumentParser):
                 self.error_unknown(each, each)
         return super().parse_args(arguments, namespace)
 
-    def error_unknown(self, name: str, shown: str, about: str = "see --help") -> NoReturn:
-        """Print the error that an option, ``shown`` with its value, is unknown, and exit."""
-        self.error(f"unknown option: {shown}{nearest(name.partition('=')[0], self._option_string_actions)} ({about})")
+    def error_unknown(self, option: str, shown: str, about: str = "see --help", others: Iterable[str] = ()) -> NoReturn:
+        """Print the error that an option, ``shown`` with its value, is unknown, and exit; ``others`` are known elsewhere."""
+        name = option.partition("=")[0]
+        self.error(f"unknown option: {shown}{nearest(name, self._option_string_actions) or nearest(name, others)} ({about})")
 
     def error(self, message: str) -> NoReturn:
         """Print the error, and exit."""

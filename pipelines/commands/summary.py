@@ -107,11 +107,8 @@ class Summary:
             lines += [f"{_line(tally.place, tally.records)}  {self.reason(tally)}", *(f"    {each}" for each in tally.examples)]
         if not dropped:
             lines.append("  nothing")
-        if passed := self._passed_over():
-            lines += [
-                "passed over",
-                *(f"{_line(tally.place, tally.records)}  {_about(tally.what)} ({tally.what})" for tally in passed),
-            ]
+        if passed := self.passed_over():
+            lines += ["passed over", *(f"{_line(tally.place, tally.records)}  {self.reason(tally)}" for tally in passed)]
         if late := self.late():
             lines += ["late", *(f"{_line(tally.place, tally.records)}  {self.reason(tally)}" for tally in late)]
         if self.matches:
@@ -137,7 +134,7 @@ class Summary:
             side.path_option: {
                 "read_records": self.read(side.name),
                 "dropped_records": {tally.what: tally.records for tally in dropped if tally.place == side.name},
-                "passed_over_records": {tally.what: tally.records for tally in self._passed_over() if tally.place == side.name},
+                "passed_over_records": {tally.what: tally.records for tally in self.passed_over() if tally.place == side.name},
                 "late_records": {tally.what: tally.records for tally in late if tally.place == side.name},
             }
             for side in self.names.sides
@@ -198,9 +195,9 @@ class Summary:
         return [self._tallies[side, what] for side in self.sides for what in LATE if (side, what) in self._tallies]
 
     def reason(self, tally: Tally) -> str:
-        """Why records were dropped or late, in words."""
+        """Why records were dropped, passed over or late, in words."""
         flag = next((side.flag("sequence_by") for side in self.names.sides if side.name == tally.place), "")
-        reason = {**REASONS, **LATE}.get(tally.what, tally.what)
+        reason = {**REASONS, **PASSED_OVER, **LATE}.get(tally.what, tally.what.removeprefix(SKIPPED).replace("_", " "))
         return f"{reason.format(flag=flag, unreferring=self.names.unreferring)} ({tally.what})"
 
     def stages(self) -> list[StageFigures]:
@@ -237,7 +234,8 @@ class Summary:
         tally = self._tallies.get((place, what))
         return tally.records if tally else 0
 
-    def _passed_over(self) -> list[Tally]:
+    def passed_over(self) -> list[Tally]:
+        """The records that describe no change, and those whose change changes nothing, by input and reason."""
         steps = {} if self.watched is None or self.watched.engine is None else self.watched.engine.steps
         of_tables = [(side, steps[side.capitalize()]) for side in self.sides if side.capitalize() in steps]
         counted = [Tally(side, ABSENT_DELETES.name, step.absent_deletes) for side, step in of_tables]
@@ -247,10 +245,6 @@ class Summary:
 
     def _sorted(self, tallies: Iterable[Tally]) -> list[Tally]:
         return sorted(tallies, key=lambda tally: ([*self.sides, JOIN].index(tally.place), tally.what))
-
-
-def _about(what: str) -> str:
-    return PASSED_OVER.get(what, what.removeprefix(SKIPPED).replace("_", " "))
 
 
 def _line(what: str, count: int) -> str:

@@ -3,7 +3,9 @@
 import io
 import re
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import fastavro
@@ -13,7 +15,7 @@ import pytest
 from deltalake import write_deltalake
 
 from beam_joins.pipelines.changelogs.read_log import WasRead
-from beam_joins.pipelines.commands import slot_command
+from beam_joins.pipelines.commands import programs, slot_command
 from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
 from beam_joins.pipelines.commands.report.page import page_of
@@ -26,6 +28,7 @@ from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.join import JOIN
 from beam_joins.pipelines.results.counts import Tally
 from beam_joins.pipelines.results.write_parts import WrittenPart
+from beam_joins.pipelines.yaml.__main__ import main as of_yaml
 from tests.pipelines.join_run import BY, FILES, RIGHT, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, run_of, write
 
@@ -69,10 +72,22 @@ def test_a_wrong_choice_is_one_line_with_the_nearest_one(beam_joins: Run, argume
         (["slot", "--tabels", "public.o", "create", "x"], "--tabels: do you mean --tables? (see --help)"),
         (["slot", "show", "x", "--zzz"], "--zzz (see --help)"),
         (["--versoin"], "--versoin: do you mean --version? (see --help)"),
+        (
+            ["table", "--num_workres=3"],
+            "--num_workres=3: do you mean --num_workers? (see --help; Beam options keep Beam's spelling, as in --job_name)",
+        ),
     ],
 )
 def test_an_unknown_option_is_one_line_with_the_nearest_one(beam_joins: Run, arguments: list[str], sentence: str) -> None:
     assert refused(beam_joins(*arguments)) == f"unknown option: {sentence}"
+
+
+@pytest.mark.parametrize(
+    "main", [partial(programs.main, ["table", "--max_num_workers=abc"]), partial(of_yaml, ["p.yaml", "--max_num_workers=abc"])]
+)
+def test_a_wrong_value_of_an_option_of_beam_is_one_line(main: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> None:
+    ran = run_of(lambda _: main(), capsys)()
+    assert refused(ran) == "--max_num_workers: invalid int value: 'abc'"
 
 
 def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(

@@ -52,7 +52,7 @@ $stages
 <h2>Changes over time</h2>
 $over_time
 $references
-<h2>Dropped, late and ambiguous records</h2>
+<h2>Records that are no changes</h2>
 $dropped
 $unmatched
 </body>
@@ -158,12 +158,12 @@ def _size(size: int) -> str:
 
 
 def _dropped(summary: "Summary") -> str:
-    """Records that were dropped or late, by reason, with some of them."""
+    """Records that were dropped, passed over or late, by reason, with some of them."""
     samples = samples_in(summary.figures)
     body = "".join(
         f"<tr><td>{escape(tally.place)}</td><td>{escape(summary.reason(tally))}</td>"
         f'<td class="n">{tally.records:,}</td><td>{_codes(tally.examples or samples.get((tally.place, tally.what), ()))}</td></tr>'
-        for tally in (*summary.dropped(), *summary.late())
+        for tally in (*summary.dropped(), *summary.passed_over(), *summary.late())
     )
     return _table(("of", "why", "#records", "some of them"), body) if body else "<p>There are none.</p>"
 
