@@ -19,6 +19,7 @@ from beam_joins.pipelines.formats import msgpack
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.registry import growing_suffixes
 from beam_joins.pipelines.io import write_delta
+from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from beam_joins.pipelines.io.sources.topics import kafka
 from beam_joins.pipelines.yaml import __main__ as of_yaml
 from tests.pipelines.join_run import refused
@@ -86,6 +87,10 @@ def test_a_missing_extra_is_an_import_error_and_a_wrong_input(monkeypatch: pytes
     with pytest.raises(ImportError, match="^Kafka needs confluent-kafka: pip install ") as raised:
         kafka()
     assert isinstance(raised.value, InputError)
+    monkeypatch.delitem(sys.modules, "confluent_kafka")
+    monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry", None)
+    with pytest.raises(ImportError, match="^schema_registry= needs the client of confluent-kafka: pip install "):
+        registry_settings("http://localhost:1")
     monkeypatch.setattr(write_delta, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="^Delta tables need deltalake: pip install "):
         WriteDelta("delta")
