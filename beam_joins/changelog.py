@@ -18,6 +18,7 @@ from beam_joins.unchanged import UNCHANGED, Complete, completed
 from beam_joins.versions import FOREVER
 
 ABSENT_DELETE: Final = "absent_delete"
+SUPERSEDED: Final = "superseded"
 
 
 def upsert(
@@ -27,10 +28,11 @@ def upsert(
     changes, and the dropped rows with their ``reason``.
 
     Of several rows with one key and one position the last one is kept, in :func:`~beam_joins.sorting.record_order`.
-    One that is not the last by ``within`` is an earlier change of the transaction. Of rows with the same ``within``
-    all but the last are dropped, as ``"duplicate_position"`` if the next one has the same timestamp and value, else
-    as ``"ambiguous_position"``; with ``emit="latest"`` only at the last position of their key. A delete that makes
-    no change, as its row is not there, is an :data:`ABSENT_DELETE`.
+    One that is not the last by ``within`` is an earlier change of the transaction, :data:`SUPERSEDED`. Of rows with the
+    same ``within`` all but the last are dropped, as ``"duplicate_position"`` if the next one has the same timestamp and
+    value, else as ``"ambiguous_position"``; with ``emit="latest"`` only at the last position of their key. A delete that
+    makes no change, as its row is not there, is an :data:`ABSENT_DELETE`. With ``emit="updates"`` or ``"records"`` each row
+    is a change or among these.
 
     With a column ``arrives`` some deletes are of the row before, as :func:`~beam_joins.arrivals.settled` says.
     A row with names in the column ``unchanged`` has these columns from the row before it, as
@@ -91,12 +93,15 @@ def _in_order(rows: pa.Table) -> tuple[Ints, Ints]:
 
 
 def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit, first: int = 0) -> tuple[ChangeBatch, pa.Table]:
-    """The changes and the dropped rows; those before ``first`` are remembered or late, and known to the caller."""
+    """The changes and the dropped rows; those before ``first`` are remembered."""
     key, value = combine_chunks(rows["key"]), combine_chunks(rows["value"])
     position, timestamp = integers(rows["position"]), integers(rows["timestamp"])
     wins = ends(code[by], position[by])
     at = np.flatnonzero(~wins)
     lost, following, by = by[at], by[at + 1], by[wins]
+    earlier = _ordered_within(rows, lost, following)
+    superseded = lost[earlier & (lost >= first)] if emit != "latest" else lost[:0]
+    lost, following = lost[~earlier], following[~earlier]
     if emit == "latest":
         by = by[ends(code[by])]
         final = np.zeros(int(code.max(initial=0)) + 1, np.int64)
@@ -119,15 +124,24 @@ def _upserted(rows: pa.Table, code: Ints, by: Ints, emit: Emit, first: int = 0) 
         before=pa.array(before, mask=before < 0),
         timestamp=pa.array(timestamp[by]),
         position=pa.array(position[by]),
-    ), pa.concat_tables([_dropped(rows, lost, following), _with_reason(rows.take(pa.array(absent)), ABSENT_DELETE)])
+    ), pa.concat_tables(
+        [
+            _dropped(rows, lost, following),
+            *(_with_reason(rows.take(pa.array(some)), why) for some, why in ((absent, ABSENT_DELETE), (superseded, SUPERSEDED))),
+        ]
+    )
+
+
+def _ordered_within(rows: pa.Table, lost: Ints, following: Ints) -> Bools:
+    """Which rows the next row of their key supersedes by its ``within``."""
+    if "within" not in rows.column_names:
+        return np.zeros(len(lost), np.bool_)
+    within = combine_chunks(rows["within"]).fill_null(b"")
+    return ~same(within.take(pa.array(lost)), within.take(pa.array(following)))
 
 
 def _dropped(rows: pa.Table, lost: Ints, following: Ints) -> pa.Table:
-    """The rows that the next row of their key supersedes, except rows that ``within`` orders."""
-    if "within" in rows.column_names:
-        within = combine_chunks(rows["within"]).fill_null(b"")
-        alike = same(within.take(pa.array(lost)), within.take(pa.array(following)))
-        lost, following = lost[alike], following[alike]
+    """The rows that the next row of their key supersedes by nothing but its time or value."""
     dropped, kept = (rows.select(list(_KNOWN)).take(pa.array(index)) for index in (lost, following))
     again = same(combine_chunks(dropped["value"]), combine_chunks(kept["value"]))
     again &= integers(dropped["timestamp"]) == integers(kept["timestamp"])
@@ -178,7 +192,8 @@ def step(
     A row at or before the frontier is late, and among the dropped rows. The last one of a key that is newer
     than the last record of its key is applied too, as a change right behind the frontier, and dropped as
     ``"late_applied"``; others, and those with timestamps before the ``horizon``, up to which deletes are
-    forgotten, and those before the last truncate, as ``"late_stale"``.
+    forgotten, and those before the last truncate, as ``"late_stale"``. A late delete that is applied and makes no change
+    is an :data:`ABSENT_DELETE` too.
 
     Raises ``ValueError`` for ``emit="latest"``, which has no steps.
     """
@@ -207,7 +222,7 @@ def step(
         tables, late = [*remembered, applied, in_time], [*late, told]
     table = pa.concat_tables(tables, promote_options="default").combine_chunks()
     code, by = _in_order(table)
-    batch, dropped = _upserted(table, code, by, emit, len(table) - len(tables[-1]))
+    batch, dropped = _upserted(table, code, by, emit, sum(map(len, remembered)))
     if state.frontier is not None:
         batch = batch.filter(pc.greater(batch.position, state.frontier))
     last = by[ends(code[by])]

@@ -3,10 +3,10 @@ that is deleted does, too.
 
 It prints, in any order:
 
-    Change(key='cup', old=None, new=7.5, timestamp=1000000, position=1)
     Change(key='pot', old=None, new=9, timestamp=5000000, position=5)
-    Change(key='cup', old=7.5, new=None, timestamp=3000000, position=3)
     Change(key='pot', old=9, new=None, timestamp=6000000, position=6)
+    Change(key='cup', old=None, new=7.5, timestamp=1000000, position=1)
+    Change(key='cup', old=7.5, new=None, timestamp=3000000, position=3)
 """
 
 import apache_beam as beam

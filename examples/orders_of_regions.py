@@ -5,11 +5,11 @@ Nothing is left in the North when Ann has moved.
 
 It prints, in any order:
 
-    order (1, '12 of Ann in South')
-    order (2, '5 of Bo in South')
     nobody's (3, 8)
-    region ('North', 0)
     region ('South', 17)
+    region ('North', 0)
+    order (2, '5 of Bo in South')
+    order (1, '12 of Ann in South')
 """
 
 import apache_beam as beam

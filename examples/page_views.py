@@ -2,8 +2,9 @@
 
 A view that arrives late changes its week and the next.
 
-It prints:
+It prints, the count of views without a page before or after the report:
 
+    1 view without a page
     week        page     views  last week   change
     2026-01-05  /            6          -        -
     2026-01-05  /shop        3          -        -
@@ -13,7 +14,6 @@ It prints:
     2026-01-19  /           10          8   +25.0%
     2026-01-19  /sale        3          2   +50.0%
     2026-01-19  /shop        2          4   -50.0%
-    1 view without a page
 """
 
 import datetime as dt

@@ -21,6 +21,7 @@ from beam_joins.transforms.engine.metrics import (
     ROWS_OUT,
     STATE_BYTES,
     STATE_ROWS,
+    SUPERSEDED_ROWS,
     TURN_MICROS,
     UNMATCHED,
 )
@@ -63,6 +64,7 @@ __all__ = [
     "ROWS_OUT",
     "STATE_BYTES",
     "STATE_ROWS",
+    "SUPERSEDED_ROWS",
     "TURN_MICROS",
     "UNMATCHED",
     "BlockWriter",

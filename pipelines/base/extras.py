@@ -13,14 +13,14 @@ from beam_joins.errors import InputError
 Extra = Literal["delta", "ducklake", "kafka", "msgpack", "openlineage", "postgres", "prometheus", "schema-registry", "yaml"]
 _NEEDS: Final[dict[Extra, str]] = {
     "delta": "Delta tables need deltalake",
-    "ducklake": "WriteDuckLake needs duckdb",
+    "ducklake": "DuckLake needs duckdb",
     "kafka": "Kafka needs confluent-kafka",
     "msgpack": "MessagePack files need msgpack",
     "openlineage": "--lineage-file needs openlineage-python",
     "postgres": "PostgreSQL needs psycopg",
     "prometheus": "--metrics-file needs prometheus-client",
     "schema-registry": "schema_registry= needs the client of confluent-kafka",
-    "yaml": "Beam YAML needs more packages",
+    "yaml": "Beam YAML needs the packages of apache-beam[yaml]",
 }
 
 

@@ -123,9 +123,9 @@ class Changelog:
         """Raise InputError if no record looked at has the column: :meth:`require_all` of one."""
         self.require_all([(option, column)])
 
-    def require_all(self, named: Sequence[tuple[str, str]]) -> None:
+    def require_all(self, named: Sequence[tuple[str, str]], *, may_be_empty: bool = True) -> None:
         """Raise InputError, naming all of them, for columns that no record looked at has; each is beside the option
-        that names it.
+        that names it. ``may_be_empty``: the options that may be empty are told as such.
 
         Envelopes of which none shows a whole row, such as deletes by key alone, do not say which columns
         there are: any may be, or those of an earlier run.
@@ -138,7 +138,7 @@ class Changelog:
         if self.columns.enveloped:
             missing = {each: None for each in missing if self._shows_absent(each[1])}
         if missing:
-            absent, remedy = absent_columns(missing)
+            absent, remedy = absent_columns(missing, may_be_empty=may_be_empty)
             remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), remedy)
             raise InputError(f"{self.name} have {absent}: {self.files[0].shown} has {', '.join(columns)}; {remedy}")
 

@@ -57,8 +57,8 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
     return tuple(types.items())
 
 
-def absent_columns(missing: Collection[tuple[str, str]]) -> tuple[str, str]:
-    """The sentence on absent columns, each beside the option that names it, and the remedy.
+def absent_columns(missing: Collection[tuple[str, str]], *, may_be_empty: bool = True) -> tuple[str, str]:
+    """The sentence on absent columns, each beside the option that names it, and the remedy; ``may_be_empty``: some of the options.
 
     >>> absent_columns([("--op", "o"), ("--sequence-by", "lsn")])
     ("no columns 'o' (--op) and 'lsn' (--sequence-by)", 'name others with these options, or give --sequence-by= if there is none')
@@ -66,7 +66,7 @@ def absent_columns(missing: Collection[tuple[str, str]]) -> tuple[str, str]:
     *others, last = [f"'{column}' ({option})" for option, column in missing]
     options = list(dict.fromkeys(option for option, _ in missing))
     remedy = f"name one of them with {options[0]}" if len(options) == 1 else "name others with these options"
-    if empty := [f"{option}=" for option in options if option.endswith(_MAY_BE_EMPTY)]:
+    if empty := [f"{option}=" for option in options if may_be_empty and option.endswith(_MAY_BE_EMPTY)]:
         remedy = f"{remedy}, or give {' and '.join(empty)} if there is none"
     return f"no columns {', '.join(others)} and {last}" if others else f"no column {last}", remedy
 

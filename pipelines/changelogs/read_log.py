@@ -109,11 +109,11 @@ class ReadLog:
 
 
 def read_said(read: Sequence[WasRead], of_bytes: int, seconds: float) -> str:
-    """The progress after so many seconds in words; empty where it is not known. The time left is not estimated: the
-    steps behind reading may take longer.
+    """The progress after so many seconds in words; empty where it is not known. The time left is that of reading: the
+    steps behind it report no progress.
 
     >>> read_said([WasRead(1_000_000, 9.0, 800_000, 50_000_000), WasRead(200_000, 1.0, 200_000, 10_000_000)], 240_000_000, 10.0)
-    '1,200,000 of about 4,000,000 rows read (30%), 120,000/s'
+    '1,200,000 of about 4,000,000 rows read (30%), reading: 23 s left'
     >>> read_said([WasRead(200_000, 1.0)], 240_000_000, 2.0)
     '200,000 rows read, 100,000/s'
     >>> read_said([WasRead(200_000, 1.0, 200_000, 5_000)], 5_000, 9.0)
@@ -128,7 +128,7 @@ def read_said(read: Sequence[WasRead], of_bytes: int, seconds: float) -> str:
     if not whole_bytes:
         return f"{rows:,} rows read, {speed:,.0f}/s"
     about = max(rows, round(sum(each.whole_rows for each in read) * of_bytes / whole_bytes / 1000) * 1000)
-    return f"{rows:,} of about {about:,} rows read ({rows / about:.0%}), {speed:,.0f}/s"
+    return f"{rows:,} of about {about:,} rows read ({rows / about:.0%}), reading: {(about - rows) / speed:.0f} s left"
 
 
 def _bytes_of(parts: Sequence[Part]) -> list[int]:

@@ -16,7 +16,7 @@ from beam_joins.pipelines.base.failure_cause import found_in
 from beam_joins.pipelines.base.input_error import input_error_in, os_sentence
 from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 from beam_joins.pipelines.commands.options_file import options_in
-from beam_joins.pipelines.commands.program import nearest
+from beam_joins.pipelines.commands.program import Parser
 from beam_joins.pipelines.runners.job_failure import JobFailed
 from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
@@ -29,7 +29,7 @@ WRONG_INPUT: Final = 2
 _PASSWORD: Final = re.compile(r"(?<=://)([^\s:@/]*):[^\s@/]*(?=@)")
 
 
-def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
+def parse_known(parser: Parser, argv: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     """Our own options, and those that are Beam's, from a file and from the command line; exits with code 2
     for an option that is neither.
     """
@@ -38,16 +38,16 @@ def parse_known(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> 
     _add_options_file(files)
     try:
         for path in reversed(files.parse_known_args(arguments)[0].options):
-            arguments = [*options_in(path, parser, lambda: _beams()._option_string_actions), *arguments]
+            arguments = [*options_in(path, parser, lambda: _beams(parser.prog)._option_string_actions), *arguments]
     except argparse.ArgumentError:
         pass  # the parser says it
     except InputError as error:
         parser.exit(WRONG_INPUT, f"{parser.prog}: {error}\n")
     args, rest = parser.parse_known_args(arguments)
-    if rest and (unknown := _beams().parse_known_args(rest)[1]):
-        closest = nearest(unknown[0].partition("=")[0], parser._option_string_actions)
+    if rest and (unknown := (beams := _beams(parser.prog)).parse_known_args(rest)[1]):
         shown = _PASSWORD.sub(r"\1", " ".join(unknown))
-        parser.error(f"unknown option: {shown}{closest} (see --help; options of Beam's are written as Beam does)")
+        about = "see --help; Beam options keep Beam's spelling, as in --job_name"
+        parser.error_unknown(unknown[0], shown, about, beams._option_string_actions)
     return args, rest
 
 
@@ -68,7 +68,7 @@ def add_runner(parser: argparse.ArgumentParser) -> None:
     beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
 
 
-def _beams() -> argparse.ArgumentParser:
+def _beams(prog: str) -> Parser:
     """A parser of the options that are Beam's, and ours of pipelines."""
     with uncollected_import():
         from apache_beam.options.pipeline_options import PipelineOptions
@@ -77,7 +77,7 @@ def _beams() -> argparse.ArgumentParser:
         from beam_joins.transforms.connect import ReplayOptions
 
     # two classes of options may declare the same one
-    beams = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    beams = Parser(prog=prog, add_help=False, conflict_handler="resolve")
     options: Any
     for options in {*_all_subclasses(PipelineOptions), *OPTIONS, ReplayOptions}:
         options._add_argparse_args(beams)

@@ -1,7 +1,7 @@
 """``--dry-run``: describes what would be read, written and run, after a look at the inputs."""
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
@@ -15,6 +15,7 @@ from beam_joins.pipelines.commands.merged_result import MergedResult
 from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.commands.runs_options import changes_as
 from beam_joins.pipelines.commands.single_run import job_alone
+from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE
 
@@ -28,8 +29,13 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     Raises InputError for what a run would refuse, and RunnerSetupError for what its runner lacks.
     """
     job, outputs = job_alone(names, args, look_bytes=_LOOK_BYTES, make=False)
-    seen = f", of these the files that no run with {args.state_dir} has read" if args.state_dir else ""
-    lines = [f"would read{seen}", *(line for changelog in job.changelogs for line in _input(changelog)), "would write"]
+    seen = f", of these what no run with {args.state_dir} has read" if args.state_dir else ""
+    lines = [f"would read{seen}"]
+    for changelog in job.changelogs:
+        name, inputs = changelog.name, args.inputs.get(changelog.name)
+        of_address = () if inputs is None else [f"  {name}: {inputs.noun} {inputs.sources[name]}, {inputs.shown[name]}"]
+        lines += [*(of_address or _files(changelog)), *_columns(changelog)]
+    lines.append("would write")
     changes = "--changes" if args.state_dir else "--output"
     as_ = {False: f", as {args.output_records}" if changes_as(args) != "changes" else "", True: ""}
     written = [f"  {output.name:<12} {output.path}, {output.records.format}{as_[output.records.of_finals]}" for output in outputs]
@@ -44,35 +50,43 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     return "\n".join([*lines, *(f"remark: {remark}" for remark in job.remarks())])
 
 
-def _input(changelog: Changelog) -> Iterator[str]:
-    files, columns = changelog.files, changelog.columns
+def _files(changelog: Changelog) -> Iterator[str]:
+    files = changelog.files
     yield f"  {changelog.name}: {counted(len(files), 'file')}, {sum(file.bytes for file in files):,} bytes"
     for file in files[:_FILES_SHOWN]:
         yield f"    {file.shown}, {file.format}, {file.bytes:,} bytes"
     if len(files) > _FILES_SHOWN:
         yield f"    and {counted(len(files) - _FILES_SHOWN, 'other file')}"
+
+
+def _columns(changelog: Changelog) -> Iterator[str]:
+    columns = changelog.columns
     file_types = dict(changelog.types) if changelog.table is None else changelog.table.types
     types = (f"{name}: {file_types.get(name) or ' or '.join(changelog.kinds_of(name)) or 'null'}" for name in changelog.rows_have)
     yield f"    columns      {', '.join(types)}"
     yield f"    key          {', '.join(columns.key)}"
     if columns.enveloped:
-        yield "    sequence, time and deletes as the envelopes say"
+        yield f"    sequence, time and deletes as the {'envelopes say' if changelog.table is None else 'log says'}"
         return
     ordering = ", ".join(filter(None, (columns.sequence, *columns.within)))
     without = "none: the time orders the changes" if columns.timestamp else "none: the last row of a key counts"
     yield f"    sequence     {ordering or without}"
-    yield f"    time         {_times_of(changelog, columns.timestamp, file_types) if columns.timestamp else 'none'}"
+    yield f"    time         {f'{columns.timestamp}, {_times_of(changelog, columns.timestamp)}' if columns.timestamp else 'none'}"
     yield f"    deletes      {f'where {columns.delete} is one of ' + ', '.join(sorted(columns.deletes)) if columns.delete else 'none'}"
 
 
-def _times_of(changelog: Changelog, column: str, types: Mapping[str, str]) -> str:
-    """The column of times, and the kind of its values in words; ``types`` are those that files say."""
-    kind = types.get(column) or ""
-    if is_time(kind):
-        return f"{column}, {kind}"
+def _times_of(changelog: Changelog, column: str) -> str:
+    """The kinds of the values in the column of times, in words: by its type in each file, or else by the first records."""
+    words = dict[str, None]()
     said = {"whole numbers": f"whole numbers in {changelog.columns.unit}", "text": "ISO 8601 text"}
-    kinds = " or ".join(said.get(each, each) for each in changelog.kinds_of(column))
-    return f"{column}, {kinds or said['whole numbers']}"
+    for type_ in dict.fromkeys(dict(READERS[file.format].types(file)).get(column, "") for file in changelog.files):
+        if is_time(type_) is None:
+            words |= dict.fromkeys(
+                [said["text"]] if "string" in type_ else [said.get(each, each) for each in changelog.kinds_of(column)]
+            )
+        else:
+            words[type_ if is_time(type_) else said["whole numbers"]] = None
+    return " or ".join(words) or said["whole numbers"]
 
 
 def _columns_of(job: Job) -> Iterator[str]:

@@ -15,6 +15,7 @@ from beam_joins.transforms.connect import (
     ROWS_OUT,
     STATE_BYTES,
     STATE_ROWS,
+    SUPERSEDED_ROWS,
     TURN_MICROS,
     UNMATCHED,
 )
@@ -22,7 +23,7 @@ from beam_joins.transforms.connect import (
 
 class StepFigures(NamedTuple):
     """Of a step: rows that it got and gave, those without a partner, the seconds that its kernels worked, of all
-    workers together, and deletes of rows that were not there.
+    workers together, deletes of absent rows, and rows that a later one of their transaction supersedes.
     """
 
     rows_in: int = 0
@@ -30,6 +31,7 @@ class StepFigures(NamedTuple):
     unmatched: int = 0
     seconds: float = 0.0
     absent_deletes: int = 0
+    superseded_rows: int = 0
 
 
 def step_named(label_of_runner: str, steps: Sequence[str]) -> str:
@@ -85,9 +87,9 @@ class EngineFigures(NamedTuple):
             return sum(value for (_, metric), value in sums.items() if metric == name)
 
         def of_step(step: str) -> StepFigures:
-            counters = (ROWS_IN, ROWS_OUT, UNMATCHED, TURN_MICROS, ABSENT_DELETES)
-            came, gave, alone, micros, absent = (sums.get((step, metric.name), 0) for metric in counters)
-            return StepFigures(came, gave, alone, micros / 1e6, absent)
+            counters = (ROWS_IN, ROWS_OUT, UNMATCHED, TURN_MICROS, ABSENT_DELETES, SUPERSEDED_ROWS)
+            came, gave, alone, micros, absent, superseded = (sums.get((step, metric.name), 0) for metric in counters)
+            return StepFigures(came, gave, alone, micros / 1e6, absent, superseded)
 
         by_step = {step: of_step(step) for step in sorted({step for step, name in sums if name == TURN_MICROS.name})}
         rows, size, kept, kept_bytes = (total(metric.name) for metric in (BLOCK_ROWS, BLOCK_BYTES, STATE_ROWS, STATE_BYTES))

@@ -40,8 +40,11 @@ Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 
 
 def _in_words(changelog: Changelog) -> str:
-    files = [os.path.basename(file.shown) for file in changelog.files]
-    return f"{changelog.name} ({len(files)} files)" if len(files) != 1 else files[0]
+    """The files of a changelog, or the table or topic whose changes they have, by name."""
+    if changelog.table is not None:
+        return changelog.table.name
+    shown = list(dict.fromkeys(file.shown for file in changelog.files))
+    return f"{changelog.name} ({len(shown)} files)" if len(shown) != 1 else os.path.basename(shown[0])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
@@ -21,6 +21,10 @@ _ALSO_CALLED: Final = {
     "ignore": "drop",
     "skip": "drop",
     "json": "jsonl",
+    "make": "create",
+    "status": "show",
+    "delete": "drop",
+    "remove": "drop",
 }
 """Choices by the names that other tools give them."""
 
@@ -47,6 +51,19 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": _Help, "allow_abbrev": False, **options})
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Parse options of which none is unknown; an unknown one is told before its value is taken for an argument."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        for each in arguments[: arguments.index("--")] if "--" in arguments else arguments:
+            if each.startswith("--") and " " not in each and each.partition("=")[0] not in self._option_string_actions:
+                self.error_unknown(each, each)
+        return super().parse_args(arguments, namespace)
+
+    def error_unknown(self, option: str, shown: str, about: str = "see --help", others: Iterable[str] = ()) -> NoReturn:
+        """Print the error that an option, ``shown`` with its value, is unknown, and exit; ``others`` are known elsewhere."""
+        name = option.partition("=")[0]
+        self.error(f"unknown option: {shown}{nearest(name, self._option_string_actions) or nearest(name, others)} ({about})")
 
     def error(self, message: str) -> NoReturn:
         """Print the error, and exit."""

@@ -50,8 +50,7 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
             else:
                 rounds += 1
                 interruption.sentence = (
-                    f"interrupted after {counted(rounds, 'run')}, whose results stay; the next "
-                    "start reads the files of a run that was given up"
+                    f"interrupted after {counted(rounds, 'run')}, whose results stay; the next start repeats a run that was given up"
                 )
                 summary = ended.summary(progress.seconds)
                 exports.succeeded(summary, ended.latest)

@@ -82,7 +82,7 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
     paths = " and ".join(f"--{side.path_option}" for side in names.sides)
     group = parser.add_argument_group(
         "incremental runs",
-        f"With --state-dir a run reads the files that no earlier run has read, and continues from the tables of the last run. {paths} "
+        f"With --state-dir a run reads what no earlier run has read, and continues from the tables of the last run. {paths} "
         "may be folders.",
     )
     group.add_argument(
@@ -132,7 +132,7 @@ def check_runs_options(args: argparse.Namespace, names: Names) -> None:
         paths = " and ".join(f"--{side.path_option}" for side in names.sides)
         raise InputError(f"--state-dir needs {paths}: a file, a folder or a pattern that finds those that arrive")
     if not args.changes and not args.latest and not args.to and not args.dry_run:
-        raise InputError("--state-dir needs --changes, --latest or --to, for what the run gives")
+        raise InputError("no result is named: with --state-dir give --changes, --latest or --to")
 
 
 def descriptions(args: argparse.Namespace) -> dict[str, str]:

@@ -28,7 +28,7 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
     names.prepare(args)
     places = {CHANGES: changes_pattern(args.changes) if args.changes else args.output, LATEST: args.latest}
     if make and not any(places.values()) and args.to is None:
-        raise InputError("give --output, --latest or --to, for what the run gives")
+        raise InputError("no result is named: give --output, --latest or --to")
     refuse_same(args)
     folders = absent_folders(places.values())
     flags = {CHANGES: "--changes" if args.changes else "--output", LATEST: "--latest"}

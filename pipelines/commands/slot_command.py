@@ -57,7 +57,10 @@ def _parser() -> Parser:
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "do", choices=("create", "show", "drop"), help="create the slot and its publication, show how far it is behind, or drop both"
+        "do",
+        choices=("create", "show", "drop"),
+        metavar="{create,show,drop}",
+        help="create the slot and its publication, show how far it is behind, or drop both",
     )
     parser.add_argument("address", metavar="ADDRESS", help="postgres://HOST/DATABASE?slot=NAME, with any options of libpq")
     parser.add_argument("--tables", metavar="TABLES", help="with create: the tables of a new publication")

@@ -15,7 +15,7 @@ from beam_joins.pipelines.commands.steps import Step
 from beam_joins.pipelines.commands.watched_run import watched_of
 from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY, Tally, add_up
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect import ABSENT_DELETES
+from beam_joins.transforms.connect import ABSENT_DELETES, SUPERSEDED_ROWS
 
 REASONS: Final = {
     "bad_record": "not usable as a record",
@@ -31,6 +31,7 @@ REASONS: Final = {
 PASSED_OVER: Final = {
     "skipped_ignored_operation": "records whose operation is no change, as the options say",
     "absent_deletes": "deletes that change nothing, as there is no such row before them",
+    "superseded_rows": "changes of rows that change again in the same transaction: the last one counts",
     "skipped_empty_transaction": "transactions without a change: of other tables, or a TRUNCATE, which format 1 of "
     "wal2json does not show, and format 2 does",
 }
@@ -96,7 +97,7 @@ class Summary:
         dropped
           orders                       2  without a key (null_key)
         without a customer
-          orders                       0  of 0 in the end; 0 of them refer to none
+          orders                       0  of 0 final rows (0 with a null foreign key)
         seconds
           run                        1.2
           all                        1.2
@@ -108,17 +109,14 @@ class Summary:
             lines += [f"{_line(tally.place, tally.records)}  {self.reason(tally)}", *(f"    {each}" for each in tally.examples)]
         if not dropped:
             lines.append("  nothing")
-        if passed := self._passed_over():
-            lines += [
-                "passed over",
-                *(f"{_line(tally.place, tally.records)}  {_about(tally.what)} ({tally.what})" for tally in passed),
-            ]
+        if passed := self.passed_over():
+            lines += ["passed over", *(f"{_line(tally.place, tally.records)}  {self.reason(tally)}" for tally in passed)]
         if late := self.late():
             lines += ["late", *(f"{_line(tally.place, tally.records)}  {self.reason(tally)}" for tally in late)]
         if self.matches:
             refers = (first, UNREFERRING) in self._tallies or not self.rows()
-            of_them = f"; {self.unreferring():,} of them refer to none" if refers else ""
-            lines += [f"without {names.match}", f"{_line(first, self.unmatched())}  of {self.rows():,} in the end{of_them}"]
+            of_them = f" ({self.unreferring():,} with a null foreign key)" if refers else ""
+            lines += [f"without {names.match}", f"{_line(first, self.unmatched())}  of {self.rows():,} final rows{of_them}"]
         if self.files:
             lines.append("out")
         for output, paths in self.files.items():
@@ -138,7 +136,7 @@ class Summary:
             side.path_option: {
                 "read_records": self.read(side.name),
                 "dropped_records": {tally.what: tally.records for tally in dropped if tally.place == side.name},
-                "passed_over_records": {tally.what: tally.records for tally in self._passed_over() if tally.place == side.name},
+                "passed_over_records": {tally.what: tally.records for tally in self.passed_over() if tally.place == side.name},
                 "late_records": {tally.what: tally.records for tally in late if tally.place == side.name},
             }
             for side in self.names.sides
@@ -199,9 +197,9 @@ class Summary:
         return [self._tallies[side, what] for side in self.sides for what in LATE if (side, what) in self._tallies]
 
     def reason(self, tally: Tally) -> str:
-        """Why records were dropped or late, in words."""
+        """Why records were dropped, passed over or late, in words."""
         flag = next((side.flag("sequence_by") for side in self.names.sides if side.name == tally.place), "")
-        reason = {**REASONS, **LATE}.get(tally.what, tally.what)
+        reason = {**REASONS, **PASSED_OVER, **LATE}.get(tally.what, tally.what.removeprefix(SKIPPED).replace("_", " "))
         return f"{reason.format(flag=flag, unreferring=self.names.unreferring)} ({tally.what})"
 
     def stages(self) -> list[StageFigures]:
@@ -246,18 +244,17 @@ class Summary:
         with open(path, encoding="utf-8") as file:
             return [f"first rows in {path}", *(f"  {line.rstrip()}" for line in islice(file, self.names.shown_rows))]
 
-    def _passed_over(self) -> list[Tally]:
+    def passed_over(self) -> list[Tally]:
+        """The records that describe no change, and those whose change changes nothing, by input and reason."""
         steps = {} if self.watched is None or self.watched.engine is None else self.watched.engine.steps
-        absent = [(side, steps[side.capitalize()].absent_deletes) for side in self.sides if side.capitalize() in steps]
+        of_tables = [(side, steps[side.capitalize()]) for side in self.sides if side.capitalize() in steps]
+        counted = [Tally(side, ABSENT_DELETES.name, step.absent_deletes) for side, step in of_tables]
+        counted += [Tally(side, SUPERSEDED_ROWS.name, step.superseded_rows) for side, step in of_tables]
         skipped = [tally for tally in self._tallies.values() if tally.what.startswith(SKIPPED)]
-        return self._sorted([*skipped, *(Tally(side, ABSENT_DELETES.name, count) for side, count in absent if count)])
+        return self._sorted([*skipped, *(tally for tally in counted if tally.records)])
 
     def _sorted(self, tallies: Iterable[Tally]) -> list[Tally]:
         return sorted(tallies, key=lambda tally: ([*self.sides, JOIN].index(tally.place), tally.what))
-
-
-def _about(what: str) -> str:
-    return PASSED_OVER.get(what, what.removeprefix(SKIPPED).replace("_", " "))
 
 
 def _line(what: str, count: int) -> str:

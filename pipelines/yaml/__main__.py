@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.commands.command_line import WRONG_INPUT, sentence_and_code
+from beam_joins.pipelines.commands.command_line import WRONG_INPUT, parse_known, sentence_and_code
 from beam_joins.pipelines.commands.program import Parser
 from beam_joins.pipelines.commands.runner_setup import any_runner
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a pipeline; returns 0, 2 for an invalid pipeline or option, 1 if the run failed."""
     parser = Parser(prog=PROGRAM, description="Run a pipeline of Beam YAML with the transforms of beam_joins.")
     parser.add_argument("pipeline", type=Path, metavar="PIPELINE.yaml", help="the pipeline; all other options are Beam's")
-    args, flags = parser.parse_known_args(argv)
+    args, flags = parse_known(parser, argv)
     try:
         run(args.pipeline, flags)
     except Exception as error:

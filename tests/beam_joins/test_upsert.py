@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.changelog import ABSENT_DELETE, upsert
+from beam_joins.changelog import ABSENT_DELETE, SUPERSEDED, upsert
 from beam_joins.content import Emit
 from beam_joins.keys import canonical
 from beam_joins.sorting import same
@@ -61,7 +61,9 @@ def test_the_table_is_that_of_the_core_and_so_are_those_who_lost(records, emit, 
     in_all = Counter(change.new is None and change.old is None for change in with_core(map(to_core, records), "records")[0])
     is_absent = pc.equal(lost["reason"], ABSENT_DELETE)
     assert (pc.sum(is_absent).as_py() or 0) == (in_all[True] if emit in ("updates", "changes") else 0)
-    lost = lost.filter(pc.invert(is_absent))
+    if emit in ("updates", "records"):
+        assert len(batch) + len(lost) == len(records), "each record is a change, or it is told why it is none"
+    lost = lost.filter(pc.invert(pc.or_(is_absent, pc.equal(lost["reason"], SUPERSEDED))))
     columns = [lost[name].to_pylist() for name in ("key", "value", "timestamp", "position")]
     rows = [to_core(Record(*row)) for row in zip(*columns, strict=True)]
     assert Counter(zip(lost["reason"].to_pylist(), rows, strict=True)) == Counter(

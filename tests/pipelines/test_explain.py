@@ -66,8 +66,9 @@ def ran(folder: Path, *options: str, left: list[dict[str, Any]] = ORDERS) -> int
     ("options", "left", "says"),
     [
         (["--right-key", "key", "--foreign-key", "customer"], ORDERS, "has no column 'customer': it has id, by, position, op"),
-        ([], ORDERS, "right have no column 'id' (--key)"),
-        (["--right-key", "key", "--sequence-by", "lsn"], ORDERS, "left have no column 'lsn' (--sequence-by)"),
+        ([], ORDERS, "right rows have no column 'id' (--right-key)"),
+        (["--right-key", "key", "--sequence-by", "lsn"], ORDERS, "left rows have no column 'lsn' (--sequence-by)"),
+        ([], [{"nr": 1, "lsn": 1}], "no columns 'id' (--left-key) and 'position' (--sequence-by): "),
         (["--right-key", "key"], [{"id": 1, "position": 1}], "right.jsonl holds text: no row would find another"),
         (["--right-key", "key"], [{"id": 1, "position": "x"}], "--sequence-by: 'position' is not a whole number"),
         (["--right-key", "key"], [{"id": 1, "position": 1, "op": "zap"}], "'op' has zap: neither an upsert nor a delete"),

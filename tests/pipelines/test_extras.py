@@ -2,7 +2,9 @@
 
 import importlib
 import json
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +19,11 @@ from beam_joins.pipelines.formats import msgpack
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.registry import growing_suffixes
 from beam_joins.pipelines.io import write_delta
+from beam_joins.pipelines.io.sources.schema_registry import registry_settings
 from beam_joins.pipelines.io.sources.topics import kafka
+from beam_joins.pipelines.yaml import __main__ as of_yaml
+from tests.pipelines.join_run import refused
+from tests.pipelines.orders_run import Run, run_of
 
 POSTGRES = (
     "io.write_postgres",
@@ -81,9 +87,53 @@ def test_a_missing_extra_is_an_import_error_and_a_wrong_input(monkeypatch: pytes
     with pytest.raises(ImportError, match="^Kafka needs confluent-kafka: pip install ") as raised:
         kafka()
     assert isinstance(raised.value, InputError)
+    monkeypatch.delitem(sys.modules, "confluent_kafka")
+    monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry", None)
+    with pytest.raises(ImportError, match="^schema_registry= needs the client of confluent-kafka: pip install "):
+        registry_settings("http://localhost:1")
     monkeypatch.setattr(write_delta, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="^Delta tables need deltalake: pip install "):
         WriteDelta("delta")
+
+
+DELTA, LAKE = "Delta tables need deltalake", "DuckLake needs duckdb"
+TABLE = ["table", "--input", "l.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "says"),
+    [
+        ("deltalake", ["table", "--input=delta:d", "--key=id", "--latest=x.jsonl"], DELTA),
+        ("deltalake", ["table", "--input=delta:d", "--key=id", "--latest=x.jsonl", "--state-dir=s"], DELTA),
+        ("deltalake", [*TABLE, "--to=delta:d"], DELTA),
+        ("deltalake", [*TABLE, "--to=delta:d", "--state-dir=s", "--dry-run"], DELTA),
+        ("duckdb", [*TABLE, "--to=ducklake:l?table=t"], LAKE),
+        ("duckdb", [*TABLE, "--to=ducklake:l?table=t", "--state-dir=s"], LAKE),
+        ("msgpack", ["table", "--input=m.msgpack", "--latest=x.jsonl"], "MessagePack files need msgpack"),
+        ("msgpack", [*TABLE, "--latest=x.msgpack"], "MessagePack files need msgpack"),
+        ("msgpack", ["explain", "m.msgpack", "m.msgpack"], "MessagePack files need msgpack"),
+    ],
+)
+def test_a_command_without_an_extra_is_one_sentence(
+    beam_joins: Run, monkeypatch: pytest.MonkeyPatch, package: str, arguments: list[str], says: str
+) -> None:
+    for module in [name for name in sys.modules if re.search(r"beam_joins\.pipelines\.io\..*(delta|duck_lake)", name)]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, package, None)
+    Path("m.msgpack").write_bytes(b"\x81\xa2id\x01")
+    assert refused(beam_joins(*arguments)).startswith(f"{says}: pip install ")
+
+
+def test_a_pipeline_in_yaml_without_its_packages_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in [name for name in sys.modules if name.startswith(("jinja2", "apache_beam.yaml"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    (tmp_path / "p.yaml").write_text("pipeline: {type: chain, transforms: []}")
+    main: Callable[[list[str]], int] = of_yaml.main
+    said = refused(run_of(main, capsys)(tmp_path / "p.yaml"))
+    assert said.startswith("Beam YAML needs the packages of apache-beam[yaml]: pip install ")
 
 
 def test_files_of_messagepack_alone_need_their_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

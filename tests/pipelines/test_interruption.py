@@ -83,7 +83,7 @@ def test_signals_to_a_command_that_follows_never_deny_what_was_written(where: st
         if where == "in a round":
             with pytest.raises(KeyboardInterrupt):
                 follow(Rounds(), beam_options(None, []), args, interruption, exports)  # type: ignore[arg-type]
-            assert interruption.sentence.startswith("interrupted after 1 run, whose results stay; the next start reads")
+            assert interruption.sentence.startswith("interrupted after 1 run, whose results stay; the next start repeats a run")
         else:
             message = follow(Rounds(), beam_options(None, []), args, interruption, exports)  # type: ignore[arg-type]
             assert message == "stopped after 2 runs; the results are in out/changes and now.jsonl"

@@ -222,10 +222,10 @@ def test_a_column_that_no_record_looked_at_has_makes_a_bad_record_where_all_colu
         (["--foreign-key", "nr"], "left rows have no column 'nr' (--foreign-key)"),
         (["--left-key", "by", "--right-key", "lsn", "--foreign-key="], "holds text and the right rows' column 'lsn' whole numbers"),
         (["--right-sequence-by="], "--left-sequence-by and --right-sequence-by must both name a column or both be empty"),
-        (["--latest="], "give --output, --latest or --to, for what the run gives"),
+        (["--latest="], "no result is named: give --output, --latest or --to"),
         (["--json", "now.jsonl"], "--latest and --json are both now.jsonl: give them different names"),
         (["--json", "none/s.json"], "--json: none/s.json is no file in a directory that is there: name another one"),
-        (["--state-dir", "s", "--latest="], "--state-dir needs --changes, --latest or --to"),
+        (["--state-dir", "s", "--latest="], "no result is named: with --state-dir give --changes, --latest or --to"),
     ],
 )
 def test_a_wrong_option_is_one_sentence(beam_joins: Run, options: list[str], message: str) -> None:

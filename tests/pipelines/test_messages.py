@@ -3,20 +3,24 @@
 import io
 import re
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 
 from beam_joins.pipelines.changelogs.read_log import WasRead
-from beam_joins.pipelines.commands import slot_command
+from beam_joins.pipelines.commands import programs, slot_command
 from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
 from beam_joins.pipelines.commands.report.page import page_of
 from beam_joins.pipelines.commands.runs import Runs
+from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.commands.steps import Step
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import Watched, WatchedReport
@@ -24,8 +28,9 @@ from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.join import JOIN
 from beam_joins.pipelines.results.counts import Tally
 from beam_joins.pipelines.results.write_parts import WrittenPart
+from beam_joins.pipelines.yaml.__main__ import main as of_yaml
 from tests.pipelines.join_run import BY, FILES, RIGHT, TEA, refused
-from tests.pipelines.orders_run import Run, run_of, write
+from tests.pipelines.orders_run import Run, read_lines, run_of, write
 
 
 @pytest.mark.parametrize(
@@ -47,15 +52,42 @@ from tests.pipelines.orders_run import Run, run_of, write
         ),
         (["explain", "a", "b", "--how=full"], "--how: 'full' is none of inner, left, right, outer, semi, anti: do you mean outer?"),
         (["sample", "--format=json", "--out", "o"], "--format: 'json' is none of avro, jsonl: do you mean jsonl?"),
-        (["slot", "make", "postgres://h/d?slot=s"], "'make' is none of create, show, drop"),
+        (["slot", "make", "postgres://h/d?slot=s"], "'make' is none of create, show, drop: do you mean create?"),
+        (["slot", "create"], "the following arguments are required: ADDRESS"),
     ],
 )
 def test_a_wrong_choice_is_one_line_with_the_nearest_one(beam_joins: Run, arguments: list[str], sentence: str) -> None:
     assert refused(beam_joins(*arguments)) == sentence
 
 
-def test_an_unknown_option_is_one_line(beam_joins: Run) -> None:
-    assert refused(beam_joins("join", *FILES, "--letf-key", "id")).startswith("unknown option: --letf-key id: do you mean --left-key?")
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (
+            ["join", *FILES, "--letf-key", "id"],
+            "--letf-key id: do you mean --left-key? (see --help; Beam options keep Beam's spelling, as in --job_name)",
+        ),
+        (["explain", "--howw", "left", "a", "b"], "--howw: do you mean --how? (see --help)"),
+        (["sample", "--fromat=avro", "--out", "o"], "--fromat=avro: do you mean --format? (see --help)"),
+        (["slot", "--tabels", "public.o", "create", "x"], "--tabels: do you mean --tables? (see --help)"),
+        (["slot", "show", "x", "--zzz"], "--zzz (see --help)"),
+        (["--versoin"], "--versoin: do you mean --version? (see --help)"),
+        (
+            ["table", "--num_workres=3"],
+            "--num_workres=3: do you mean --num_workers? (see --help; Beam options keep Beam's spelling, as in --job_name)",
+        ),
+    ],
+)
+def test_an_unknown_option_is_one_line_with_the_nearest_one(beam_joins: Run, arguments: list[str], sentence: str) -> None:
+    assert refused(beam_joins(*arguments)) == f"unknown option: {sentence}"
+
+
+@pytest.mark.parametrize(
+    "main", [partial(programs.main, ["table", "--max_num_workers=abc"]), partial(of_yaml, ["p.yaml", "--max_num_workers=abc"])]
+)
+def test_a_wrong_value_of_an_option_of_beam_is_one_line(main: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> None:
+    ran = run_of(lambda _: main(), capsys)()
+    assert refused(ran) == "--max_num_workers: invalid int value: 'abc'"
 
 
 def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(
@@ -83,10 +115,32 @@ def test_a_dry_run_says_what_times_are(beam_joins: Run, time: object, said: str)
     assert not Path("far").exists()
 
 
-def test_a_dry_run_says_the_type_of_times_that_files_say(beam_joins: Run) -> None:
-    table = pa.table({**{name: [value] for name, value in TEA.items()}, "updated_at": pa.array([1], pa.timestamp("ms", "UTC"))})
-    pq.write_table(table, "t.parquet")
-    assert "    time         updated_at, timestamp[ms, tz=UTC]\n" in beam_joins("table", "--input", "t.parquet", "--dry-run").out
+def test_a_dry_run_says_the_types_of_times_that_files_say(beam_joins: Run) -> None:
+    row, days = {name: [value] for name, value in TEA.items()}, pa.array([20_000], pa.int32())
+    for name, times in {"0": pa.array([1], pa.timestamp("ms", "UTC")), "1": days.cast(pa.date32()), "2": days}.items():
+        pq.write_table(pa.table({**row, "updated_at": times}), f"{name}.parquet")
+
+    def said(files: str) -> str:
+        out = beam_joins("table", "--input", files, "--timestamp-unit=s", "--dry-run").out
+        return str(out.partition("    time         updated_at, ")[2].partition("\n")[0])
+
+    assert said("0.parquet") == "timestamp[ms, tz=UTC]"
+    assert said("[0-2].parquet") == "timestamp[ms, tz=UTC] or date32[day] or whole numbers in s"
+    Path("1.csv").write_text("id,op,lsn,updated_at\n1,c,1,2026-03-01\n")
+    Path("2.csv").write_text("id,op,lsn,updated_at\n1,c,1,20\n")
+    assert (said("1.csv"), said("2.csv")) == ("ISO 8601 text", "whole numbers in s")
+
+
+def test_a_delta_table_is_no_file(beam_joins: Run) -> None:
+    write_deltalake("d", pa.table({"id": [1, 2], "v": ["a", "b"]}), configuration={"delta.enableChangeDataFeed": "true"})
+    table = ["table", "--input=delta:d", "--key=id", "--latest=l.jsonl"]
+    out = beam_joins(*table, "--dry-run").out
+    assert out.startswith("would read\n  rows: table d, delta:d\n    columns      id: int64, v: string\n    key          id\n")
+    assert "    sequence, time and deletes as the log says\n" in out
+    assert beam_joins(*table, "--report=r.html").code == 0
+    assert "<title>Table of d</title>" in Path("r.html").read_text()
+    assert "  run 1 with s: 1 table\n" in beam_joins(*table, "--state-dir=s").out
+    assert beam_joins(*table, "--state-dir=s").out == "no new versions: nothing to do\n"
 
 
 def test_deletes_of_rows_that_are_not_there_are_counted_and_told(beam_joins: Run) -> None:
@@ -96,6 +150,47 @@ def test_deletes_of_rows_that_are_not_there_are_counted_and_told(beam_joins: Run
     assert f"passed over\n  rows                         2  {said}" in ran.out
     assert "  rows                         4  rows in, 2 out; " in ran.out
     assert '"passed_over_records":{"absent_deletes":2}' in Path("summary.json").read_text()
+
+
+def added_up(out: str, side: str) -> tuple[int, int]:
+    """The records of a side that a summary says to be read, and the sum of its changes and of all records that are none; those
+    that are applied late are among these.
+    """
+    read = re.search(rf"records in\n(?:  .*\n)*?  {side} +([0-9,]+)", out)
+    changes = re.search(rf"\nengine\n(?:  .*\n)*?  {side} .* rows in, ([0-9,]+) out", out)
+    assert read is not None
+    assert changes is not None
+    no_changes = out.partition("\ndropped\n")[2].partition("\nout\n")[0]
+    others = re.findall(rf"^  {side} +([0-9,]+)  .*\((?!late_applied)\w+\)$", no_changes, re.MULTILINE)
+    return int(read[1].replace(",", "")), sum(int(each.replace(",", "")) for each in (changes[1], *others))
+
+
+def test_the_records_of_a_summary_add_up(beam_joins: Run, small: SampleFiles) -> None:
+    rows = read_lines(small.orders)
+    write("o.jsonl", *({**row, "commit": row["lsn"] // 50} for row in rows), {**rows[0], "order_id": None, "commit": 1})
+    with Path("o.jsonl").open("a") as file:
+        file.write('{"order_id": 1}\n[]\n')
+    join = ["join", "--left=o.jsonl", f"--right={small.customers}", "--left-key=order_id", "--right-key=customer_id"]
+    join += ["--foreign-key=customer_id", "--on-bad-record=drop"]
+    for sequence, reasons in {"lsn": {"absent_deletes"}, "commit,lsn": {"superseded_rows"}}.items():
+        right = [] if sequence == "lsn" else ["--right-sequence-by=lsn,updated_at"]
+        for result in ("--output=x.jsonl", "--latest=x.jsonl"):
+            out = beam_joins(*join, f"--left-sequence-by={sequence}", *right, result).out
+            assert {"null_key", "duplicate_position", *reasons} <= {*re.findall(r"^  left rows .*\((\w+)\)$", out, re.MULTILINE)}
+            assert added_up(out, "left rows") == (len(rows) + 3,) * 2
+            read, told = added_up(out, "right rows")
+            assert read == told == len(read_lines(small.customers))
+
+
+def test_the_records_of_each_run_add_up_late_ones_too(beam_joins: Run, small: SampleFiles) -> None:
+    Path("in").mkdir()
+    rows = read_lines(small.orders)
+    for number in range(3):
+        write(f"in/{number}.jsonl", *rows[number::3])
+        out = beam_joins("table", "--input=in", "--key=order_id", "--latest=l.jsonl", "--state-dir=s").out
+        read, told = added_up(out, "rows")
+        assert (read, told) == (len(rows[number::3]), read)
+        assert ("(late_stale)" in out) == (number > 0)
 
 
 def test_runs_say_what_they_read_in_its_own_terms(tmp_path: Path) -> None:
@@ -136,6 +231,21 @@ def test_the_text_the_bars_and_the_picture_of_a_report_name_one_slowest_stage_of
         assert marked.partition('class="name">')[2].startswith(box)
         for text in ("Read left rows", "Read right rows", "write latest", "read left rows"):
             assert text in drawn
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("left", "<p>3 of 4 final left rows: 1 with a null foreign key, 2 with keys of absent right rows (1 key).</p>"),
+        ("right", "<p>All final left rows have a match.</p>"),
+    ],
+)
+def test_rows_without_a_match_are_told_with_the_reason(beam_joins: Run, how: str, said: str) -> None:
+    left = [{**TEA, "id": 1, "by": "b"}, *({**TEA, "id": 2 + n, "by": by} for n, by in enumerate(("x", "x", None)))]
+    write("l.jsonl", *left[: 4 if how == "left" else 1])
+    ran = beam_joins("join", *BY, "--how", how, "--latest=n.jsonl", "--report=r.html")
+    assert said in Path("r.html").read_text()
+    assert ("  3  of 4 final rows (1 with a null foreign key)" if how == "left" else "  0  of 1 final rows (0 with") in ran.out
 
 
 def test_a_report_knows_the_seconds_of_writing(beam_joins: Run) -> None:

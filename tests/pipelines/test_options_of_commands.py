@@ -19,7 +19,7 @@ from beam_joins.pipelines.base.declared_options import declared_options
 from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.join import JOIN
 from tests.pipelines.history import tree
-from tests.pipelines.join_run import BY, FILES, RIGHT, TEA, refused
+from tests.pipelines.join_run import BY, RIGHT, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, write
 
 OPTIONS = """\
@@ -81,11 +81,6 @@ def test_a_list_of_an_option_that_may_be_repeated_is_each_of_its_values(tmp_path
     path.write_text('left-unavailable-value = ["[0]", "a,b"]\nleft-key = ["shop", "id"]\n')
     args = parse(JOIN, ["--options", str(path)])
     assert (args.left_unavailable_value, args.left_key) == (["[0]", "a,b"], "shop,id")
-
-
-def test_an_unknown_option_is_told_with_the_nearest_one(beam_joins: Run) -> None:
-    ran = beam_joins("join", *FILES, "--letf-key", "id")
-    assert (ran.code, "unknown option: --letf-key id: do you mean --left-key?" in ran.err) == (2, True)
 
 
 def test_of_several_files_with_options_all_count_and_the_later_wins(beam_joins: Run) -> None:

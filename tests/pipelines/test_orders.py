@@ -26,7 +26,7 @@ def test_changes_and_final_rows_are_those_of_the_naive_job(run: Run, small: Samp
     without = [order for order in everyone.latest.values() if order["customer"] is None]
     assert numbers(ran.out)["without a customer", "orders"] == len(without) > 0
     nobody = sum(order["customer_id"] is None for order in without)
-    assert f"of {len(everyone.latest):,} in the end; {nobody:,} of them refer to none" in ran.out
+    assert f"of {len(everyone.latest):,} final rows ({nobody:,} with a null foreign key)" in ran.out
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def test_a_history_in_three_runs_gives_what_the_naive_job_gives_at_once(run: Run
     answer = naive(small, how=how)
     assert changes_in(changes(f"out/c-*.{suffix}")) == in_order(answer.changes)
     assert sorted_rows(records(Path(f"out/latest.{suffix}"))) == sorted_rows(list(answer.latest.values()))
-    assert f"of {len(naive(small, how='left').latest):,} in the end" in ran.out
+    assert f"of {len(naive(small, how='left').latest):,} final rows" in ran.out
     assert ("late", "orders") not in numbers(ran.out)
 
 
@@ -125,7 +125,7 @@ def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, smal
         (["--whole-files"], "--whole-files is for --follow"),
         (["--state-dir", "s", "--output", "o.jsonl"], "with --state-dir name a folder with --changes"),
         (["--state-dir", "s", "--latest", "l.jsonl", "--parts"], "--parts is for a run that stands alone"),
-        (["--state-dir", "s"], "--state-dir needs --changes, --latest or --to"),
+        (["--state-dir", "s"], "no result is named: with --state-dir give --changes, --latest or --to"),
         (["--state-dir", "s", "--changes", "c.jsonl"], "--changes: c.jsonl is one file"),
         (["--state-dir", "s", "--changes", "c*/*.jsonl"], "has another * than one"),
         (["--state-dir", "s", "--changes", "c-*.txt"], "must end in .avro, .jsonl"),

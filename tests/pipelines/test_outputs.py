@@ -184,10 +184,10 @@ def test_a_directory_in_which_nothing_can_be_made_is_named(run: Run, small: Samp
 @pytest.mark.parametrize(
     ("path", "remedy"),
     [
-        ("gs://bucket/x.jsonl", "pip install 'apache-beam[gcp]'"),
-        ("s3://bucket/x.jsonl", "pip install 'apache-beam[aws]'"),
-        ("abfs://bucket/x.jsonl", "pip install 'apache-beam[azure]'"),
-        ("hdfs://host/x.jsonl", "pip install 'apache-beam[hadoop]'"),
+        ("gs://bucket/x.jsonl", "its client is not installed: pip install 'apache-beam[gcp]'"),
+        ("s3://bucket/x.jsonl", "its client is not installed: pip install 'apache-beam[aws]'"),
+        ("abfs://bucket/x.jsonl", "its client is not installed: pip install 'apache-beam[azure]'"),
+        ("hdfs://host/x.jsonl", "its client is not installed: pip install 'apache-beam[hadoop]'"),
         ("nfs://host/x.jsonl", "Beam has no file system for nfs://"),
     ],
 )

@@ -84,7 +84,7 @@ def test_a_table_goes_on_where_the_run_before_ended(beam_joins: Run) -> None:
     assert changes("out/c-000002.jsonl") == [(3, 3, "insert", [3, None]), (6, 1, "update", [1, "b"])]
     assert sorted(row["id"] for row in read_lines(Path("now.jsonl"))) == [1, 2, 3]
     ran = beam_joins(*command, "--dry-run")
-    assert ran.out.startswith("would read, of these the files that no run with state has read\n  rows: 2 files, "), ran
+    assert ran.out.startswith("would read, of these what no run with state has read\n  rows: 2 files, "), ran
     assert "  changes      out/c-*.jsonl, json lines\n" in ran.out
 
 

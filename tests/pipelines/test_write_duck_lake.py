@@ -226,5 +226,5 @@ def test_an_extension_that_duckdb_does_not_load_is_said_with_the_command_that_in
     file.parent.mkdir(parents=True)
     file.write_text("none")
     monkeypatch.setattr(write_duck_lake, "find_spec", lambda name: ModuleSpec(name, None, origin=os.path.abspath("__init__.py")))
-    with pytest.raises(InputError, match="^WriteDuckLake needs duckdb, whose extension ducklake cannot be loaded .*: pip install "):
+    with pytest.raises(InputError, match="^DuckLake needs duckdb, whose extension ducklake cannot be loaded .*: pip install "):
         WriteDuckLake("lake.ducklake", "t")

@@ -147,6 +147,8 @@ def test_an_empty_table_is_read_without_a_state_by_the_key_that_the_database_say
     assert (ran.code, joined()) == (0, []), ran
     ran = beam_joins(*join_options(address), "--dry-run")
     assert (ran.code, "columns      id: integer, customer: integer, amount: numeric(12,2)" in ran.out) == (0, True), ran
+    assert "would read\n  left rows: table public.orders, postgres" in ran.out
+    assert "file" not in ran.out, "a table of a slot is no file"
 
 
 @pytest.mark.parametrize("emptied", ["TRUNCATE customers", "DELETE FROM customers", "TRUNCATE orders", "DELETE FROM orders"])

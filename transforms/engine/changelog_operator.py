@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 
 from beam_joins.arrangement import ORDER
 from beam_joins.batch import ChangeBatch
-from beam_joins.changelog import ABSENT_DELETE, ChangelogState, step, upsert
+from beam_joins.changelog import ABSENT_DELETE, SUPERSEDED, ChangelogState, step, upsert
 from beam_joins.content import Emit
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.metrics import ABSENT_DELETES, count
+from beam_joins.transforms.engine.metrics import ABSENT_DELETES, SUPERSEDED_ROWS, count
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import TableType
@@ -20,6 +20,8 @@ from beam_joins.unchanged import Complete
 ROWS, TRUNCATES = "rows", "truncates"
 LATE = ("late_applied", "late_stale")
 NO_EARLIER_ROW = "no_earlier_row"
+_COUNTED = {ABSENT_DELETE: ABSENT_DELETES, SUPERSEDED: SUPERSEDED_ROWS}
+"""The metrics of rows that make no change, and are not dropped."""
 REASONS = ("duplicate_position", "ambiguous_position", *LATE, NO_EARLIER_ROW)
 
 
@@ -42,10 +44,11 @@ def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None], com
             batch, lost = upsert(rows, emit, complete, truncates=truncates)
         else:
             batch, lost, state = step(before, rows, emit, complete, horizon=turn.horizon, truncates=truncates)
-        absent = pc.equal(lost["reason"], ABSENT_DELETE)
-        if absent_deletes := pc.sum(absent).as_py():
-            count(ABSENT_DELETES, absent_deletes)
-            lost = lost.filter(pc.invert(absent))
+        for reason, metric in _COUNTED.items():
+            of_reason = pc.equal(lost["reason"], reason)
+            if rows_of_reason := pc.sum(of_reason).as_py():
+                count(metric, rows_of_reason)
+                lost = lost.filter(pc.invert(of_reason))
         if len(lost):
             check(lost)
         for reason in REASONS:

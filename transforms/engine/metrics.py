@@ -42,13 +42,14 @@ ROWS_IN: Final = Metric("rows_in", "counter")
 ROWS_OUT: Final = Metric("rows_out", "counter")
 UNMATCHED: Final = Metric("unmatched", "counter")
 ABSENT_DELETES: Final = Metric("absent_deletes", "counter")
+SUPERSEDED_ROWS: Final = Metric("superseded_rows", "counter")
 BLOCK_ROWS: Final = Metric("block_rows", "distribution")
 BLOCK_BYTES: Final = Metric("block_bytes", "distribution")
 STATE_ROWS: Final = Metric("state_rows", "distribution")
 STATE_BYTES: Final = Metric("state_bytes", "distribution")
 TURN_MICROS: Final = Metric("turn_micros", "distribution")
 METRICS: Final = (
-    *(ROWS_IN, ROWS_OUT, UNMATCHED, ABSENT_DELETES, BLOCK_ROWS, BLOCK_BYTES, STATE_ROWS, STATE_BYTES, TURN_MICROS),
+    *(ROWS_IN, ROWS_OUT, UNMATCHED, ABSENT_DELETES, SUPERSEDED_ROWS, BLOCK_ROWS, BLOCK_BYTES, STATE_ROWS, STATE_BYTES, TURN_MICROS),
     *(Metric(f"dropped_{reason}", "counter") for reason in REASONS),
 )
 _DROPPED: Final = {reason: Metric(f"dropped_{reason}", "counter") for reason in REASONS}

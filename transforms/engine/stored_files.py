@@ -228,7 +228,11 @@ def unreachable(path: str) -> str:
     except (ValueError, OSError, ImportError):
         is_installed = False
     if not is_installed:
-        return f"pip install 'apache-beam[{_EXTRA[scheme]}]'" if scheme in _EXTRA else f"Beam has no file system for {scheme}://"
+        return (
+            f"its client is not installed: pip install 'apache-beam[{_EXTRA[scheme]}]'"
+            if scheme in _EXTRA
+            else f"Beam has no file system for {scheme}://"
+        )
     prefix = re.split(r"[*?\[]", path)[0]
     answers = list[BaseException | None]()
     # a thread that nobody waits for: libraries try for minutes

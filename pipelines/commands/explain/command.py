@@ -77,13 +77,13 @@ def _side(name: str, path: str, args: argparse.Namespace) -> Any:
     from beam_joins.pipelines.formats.changelog_columns import Columns
 
     key = vars(args)[f"{name}_key"] or args.key
-    changelog = find_changelog(name, path, Columns(key=(key,), timestamp=args.sequence_by, sequence=args.sequence_by, side=name))
+    columns = Columns(key=(key,), timestamp=args.sequence_by, sequence=args.sequence_by, side=name)
+    changelog = find_changelog(f"{name} rows", path, columns)
     if len(changelog.first) > MOST_RECORDS:
         raise InputError(f"{path} has more than {MOST_RECORDS} records: give a part of it that can be looked at")
     if not changelog.first:
         raise InputError(f"{path} has no record")
-    for option, column in (("key", key), ("sequence-by", args.sequence_by)):
-        changelog.require(f"--{option}", column)
+    changelog.require_all([(f"--{name}-key", key), ("--sequence-by", args.sequence_by)], may_be_empty=False)
     for record in changelog.first:
         if not isinstance(record.get(args.sequence_by), int):
             raise InputError(f"{path}: --sequence-by: '{args.sequence_by}' is not a whole number in {record}")

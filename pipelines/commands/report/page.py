@@ -7,6 +7,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.pipelines.base.input_error import writing
+from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.commands.report.charts import Bar, bars, over_time, parts, short
 from beam_joins.pipelines.commands.report.picture import picture
 from beam_joins.pipelines.commands.report.slowest import sentences, slowest
@@ -51,7 +52,7 @@ $stages
 <h2>Changes over time</h2>
 $over_time
 $references
-<h2>Dropped, late and ambiguous records</h2>
+<h2>Records that are no changes</h2>
 $dropped
 $unmatched
 </body>
@@ -141,7 +142,7 @@ def _busiest(references: ReferenceCounts, lefts: str, rights: str) -> str:
     share = sum(row[RESULT] for row in references.busiest) / (changes or 1)
     about = f"{changes:,} changes of the result are of {rows:,} {rights}; the {len(references.busiest)} busiest have {share:.1%}."
     busiest = [
-        Bar(str(row[REFERENCE]), row[RESULT], f"{row[RESULT]:,}", f"{row[LEFT]:,} {lefts} in the end, changed {row[CHANGED]:,} times")
+        Bar(str(row[REFERENCE]), row[RESULT], f"{row[RESULT]:,}", f"{row[LEFT]:,} final {lefts}, changed {row[CHANGED]:,} times")
         for row in references.busiest
     ]
     sizes = [
@@ -157,12 +158,12 @@ def _size(size: int) -> str:
 
 
 def _dropped(summary: "Summary") -> str:
-    """Records that were dropped or late, by reason, with some of them."""
+    """Records that were dropped, passed over or late, by reason, with some of them."""
     samples = samples_in(summary.figures)
     body = "".join(
         f"<tr><td>{escape(tally.place)}</td><td>{escape(summary.reason(tally))}</td>"
         f'<td class="n">{tally.records:,}</td><td>{_codes(tally.examples or samples.get((tally.place, tally.what), ()))}</td></tr>'
-        for tally in (*summary.dropped(), *summary.late())
+        for tally in (*summary.dropped(), *summary.passed_over(), *summary.late())
     )
     return _table(("of", "why", "#records", "some of them"), body) if body else "<p>There are none.</p>"
 
@@ -170,20 +171,20 @@ def _dropped(summary: "Summary") -> str:
 def _unmatched(summary: "Summary", references: ReferenceCounts | None) -> str:
     """The left rows without a right one, and the right rows that are missing."""
     lefts, rights = summary.sides
-    about = f"{summary.unmatched():,} of the {summary.rows():,} {lefts} in the end have no match"
+    alone = summary.unmatched()
+    about = f"{alone:,} of {summary.rows():,} final {lefts}" if alone else f"All final {lefts} have {summary.names.match}"
     rows: list[dict[str, Any]] = []
     if references is not None:
-        about += (
-            f": {summary.unreferring():,} refer to none, {references.lefts_missing:,} to {references.rights_missing:,} {rights} "
-            "that are not there"
-        )
-        rows = [*([{**references.none, REFERENCE: "refers to none"}] if references.none else []), *references.missing]
+        if alone:
+            about += f": {summary.unreferring():,} with a null foreign key, {references.lefts_missing:,} with keys of absent {rights} "
+            about += f"({counted(references.rights_missing, 'key')})"
+        rows = [*([{**references.none, REFERENCE: "null"}] if references.none else []), *references.missing]
     body = "".join(
         f'<tr><td>{escape(str(row[REFERENCE]))}</td><td class="n">{row[LEFT]:,}</td><td>{escape(str(row[EXAMPLE]))}</td></tr>'
         for row in rows
         if row[LEFT]
     )
-    table = _table((f"key of {rights} that are not there", f"#{lefts}", "one of them"), body) if body else ""
+    table = _table((f"key of absent {rights}", f"#{lefts}", "one of them"), body) if body else ""
     return f"<h2>{escape(lefts.capitalize())} without {escape(summary.names.match)}</h2><p>{escape(about)}.</p>{table}"
 
 

@@ -81,6 +81,8 @@ def registry_settings(registry: str | Mapping[str, Any]) -> dict[str, Any]:
     try:
         with _client({name: value for name, value in settings.items() if not name.startswith("ssl.")}):  # files are the workers'
             pass
+    except ImportError:
+        raise
     except (TypeError, ValueError) as error:
         raise ValueError(f"schema_registry=: {error}") from error
     return settings

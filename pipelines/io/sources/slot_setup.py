@@ -64,7 +64,8 @@ def _checked(connection: Any, table: str) -> sql.Identifier:
     name = sql.Identifier(*table.split(".", 1)) if "." in table else sql.Identifier("public", table)
     row = connection.execute(_TABLE, [name.as_string()]).fetchone()
     if row is None:
-        raise InputError(f"there is no table {table}: name it as SCHEMA.NAME")
+        remedy = "check the name" if "." in table else "check the name, or write it as SCHEMA.NAME"
+        raise InputError(f"there is no table {table if '.' in table else f'public.{table}'}: {remedy}")
     schema, relation, identity, keys = row
     require_identity(f"{schema}.{relation}", identity, keys)
     return name
