@@ -30,6 +30,15 @@ class FunctionFailed(RuntimeError):
     >>> raise failure("Enrich", "joiner", KeyError("name"), [{"id": 7}, None], key=7)
     Traceback (most recent call last):
     beam_joins.function_failed.FunctionFailed: Enrich: joiner raised KeyError: 'name' for the key 7, given {'id': 7}, None
+
+    A function that takes a row for an object is told so:
+
+    >>> row = {"id": 7}
+    >>> try:
+    ...     row.id
+    ... except AttributeError as error:
+    ...     print(str(failure("Filter", "predicate", error, [row])).partition("; ")[2])
+    rows of typed columns are dicts: row['id'], or TableFromChangelog(schema=None), which keeps Python objects
     """
 
 
@@ -41,7 +50,14 @@ def failure(label: str, option: str, error: BaseException, arguments: Sequence[A
     what = type(error).__name__ + (f": {_short.repr_line(message)}" if message else "")
     of_key = "" if key is NO_KEY else f" for the key {_short.repr(key)}"
     values = f", given {', '.join(map(_short.repr, arguments))}" if arguments else ""
-    return FunctionFailed(f"{label}: {option} raised {what}{of_key}{values}")
+    return FunctionFailed(f"{label}: {option} raised {what}{of_key}{values}{_remedy(error, arguments)}")
+
+
+def _remedy(error: BaseException, arguments: Sequence[Any]) -> str:
+    """The remedy for a function that takes a row of typed columns for an object."""
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, dict) or not any(error.obj is each for each in arguments):
+        return ""
+    return f"; rows of typed columns are dicts: row[{error.name!r}], or TableFromChangelog(schema=None), which keeps Python objects"
 
 
 def shortened(value: Any) -> str:
