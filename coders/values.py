@@ -222,3 +222,7 @@ class ValueCoder(StrictCoder):
     def is_deterministic(self) -> bool:
         """False: two equal values may be written differently."""
         return False
+
+    def to_type_hint(self) -> Any:
+        """Any."""
+        return Any

@@ -8,7 +8,7 @@ does (:class:`FileLock`, :func:`write_whole`, :func:`rename`).
 
 from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
-from beam_joins.transforms.engine.beam_schemas import columns_of_rows, row_type, rows_of
+from beam_joins.transforms.engine.beam_schemas import batches_of_rows, row_type, rows_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global
@@ -79,11 +79,11 @@ __all__ = [
     "arrow_schema",
     "as_arrow",
     "at_first_position",
+    "batches_of_rows",
     "calling",
     "cause",
     "choice",
     "columns",
-    "columns_of_rows",
     "create_file",
     "declared_schema",
     "files_below",

@@ -54,7 +54,9 @@ def parse_select(text: str, sides: Sequence[str]) -> tuple[Item, ...]:
         elif len(sides) > 1 and match and first in sides and (column or name):
             items.append(Item(sides.index(first), column or ROW, name))
         else:
-            raise InputError(f"--select: {text[at:].split(',', maxsplit=1)[0].strip()!r} is none of {_forms(sides)}")
+            item = text[at:].split(",", maxsplit=1)[0].strip()
+            quotes = "; a name with spaces stands in double quotes" if " " in item and '"' not in item else ""
+            raise InputError(f"--select: {item!r} is none of {_forms(sides)}{quotes}")
         if items[-1].column == ALL and name:
             raise InputError(f"--select: all columns have no name together: leave 'as {name}' out")
         at = match.end() if match else len(text)

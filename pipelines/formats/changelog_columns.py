@@ -58,7 +58,7 @@ class Columns:
     >>> columns.time_of(row), columns.position_of(row), columns.is_delete(row), columns.fault(row)
     (5000, 17, True, None)
     >>> columns.fault({"id": 1, "at": "yesterday", "lsn": 1, "op": "c"})
-    "column 'at' is not a time: 'yesterday'"
+    "column 'at' is not a time: 'yesterday', and no text in ISO 8601 such as 2026-11-01T08:00:00"
     >>> columns.fault({"id": 1, "at": 5, "lsn": 1, "op": None})
     "column 'op' is null: add null to --orders-apply-as-upserts, --orders-apply-as-deletes or --orders-ignored to say what that means"
     """
@@ -222,7 +222,9 @@ class Columns:
         try:
             time = self.time_of(row)
         except (ValueError, OverflowError):
-            return f"column '{self.timestamp}' is not a time: {shown(row.get(self.timestamp or ''))}"
+            value = row.get(self.timestamp or "")
+            form = ", and no text in ISO 8601 such as 2026-11-01T08:00:00" if isinstance(value, str) else ""
+            return f"column '{self.timestamp}' is not a time: {shown(value)}{form}"
         if not _LEAST <= time <= _MOST:
             return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {shown(row.get(self.timestamp or ''))}"
         if self.sequence is None and self._has_nanoseconds(row):

@@ -75,8 +75,8 @@ class ReadDelta(ReadTable):
         if not (storage_options is None or isinstance(storage_options, Mapping)):
             raise ValueError(f"storage_options={storage_options!r}: give settings by their names, or None")
         self._key, self._schema = connect.columns("key", key), checked_schema(schema)
-        if isinstance(schema, pa.Schema):
-            require_columns("key", self._key, schema)
+        if isinstance(self._schema, pa.Schema):
+            require_columns("key", self._key, self._schema)
         connect.choice("sequence_by", sequence_by, DeltaSequence)
         self._emit: Emit = connect.choice("emit", emit, Emit)
         self._source = DeltaSource.at(path, sequence_by, storage_options)

@@ -76,7 +76,8 @@ class ReadGrowingChangelog(ReadTable):
         names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
         connect.choice("emit", emit, Emit)
         event_time = EventTime.of(out_of_orderness, idle_after)
-        typed = growing_schema(path) if checked_schema(schema) == "declared" else schema
+        checked = checked_schema(schema)
+        typed = growing_schema(path) if isinstance(checked, str) else checked
         if typed is not None:
             require_columns("key", names, typed)
         reading = reading_of(columns, names, typed, omitted)

@@ -86,9 +86,7 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         self._keys = {
             name: connect.columns("key", each) for name, each in self._by_table("key", key, None).items() if each is not None
         }
-        self._schemas = self._by_table("schema", schema, "declared")
-        for each in self._schemas.values():
-            checked_schema(each)
+        self._schemas = {name: checked_schema(each) for name, each in self._by_table("schema", schema, "declared").items()}
         self._slot = Slot(checked_conninfo(conninfo), slot, publication or slot)
         self._emit: Emit = emit
         self._without_earlier: Literal["fail", "drop"] = without_earlier

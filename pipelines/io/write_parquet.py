@@ -22,13 +22,14 @@ from beam_joins.pipelines.io.parquet_paths import RUN, SUFFIX, WritesParquet, re
 from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
 from beam_joins.schema_union import common_schema, conformed
-from beam_joins.transforms.connect import text
+from beam_joins.transforms.connect import batches_of_rows, text
 
 _RAW = CompressionTypes.UNCOMPRESSED
 
 
 class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[str]]):
-    """Writes Arrow tables or record batches into files ``{path}-00000-of-00004.parquet``; gives their paths.
+    """Writes Arrow tables, record batches or rows with a Beam schema into files ``{path}-00000-of-00004.parquet``; gives
+    their paths.
 
     * ``path``: what the paths of the files begin with, on any filesystem that Beam knows.
     * ``schema``: the columns that the rows are cast to, by name, a ``pyarrow.Schema``. By default those that all batches
@@ -62,6 +63,8 @@ class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[
         """Apply the transform."""
         require_file_system("WriteParquet", self.path)
         require_apart(batches.pipeline)
+        if (of_rows := batches_of_rows(batches, "Columns")) is not None:
+            batches = of_rows
         result = _Result(self.path, self._schema, self._compression)
         begin = batches.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
         written = batches | "Write" >> beam.ParDo(_WriteBundle(result)).with_output_types(tuple[int, Any])

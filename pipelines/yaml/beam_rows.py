@@ -7,14 +7,12 @@ from typing import Any, Final
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
-from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins import Change, Dropped
 from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.positions import times_or_null
-from beam_joins.transforms.connect import PlainRows, TableType, as_arrow, columns_of_rows, row_type, rows_of
-from beam_joins.typed_rows import column_writer
+from beam_joins.transforms.connect import PlainRows, TableType, batches_of_rows, row_type, rows_of
 
 _TIMESTAMP: Final = ("timestamp", pa.int64())
 
@@ -23,25 +21,9 @@ def as_columns(rows: PCollection[Any], side: str = "") -> PCollection[Any]:
     """The rows as record batches. Raises ``ValueError`` for a collection of something else, and for a field that no type of Arrow
     holds.
     """
-    schema = columns_of_rows(rows.element_type)
-    if schema is None:
+    if (batches := batches_of_rows(rows, f"Columns {side}".rstrip())) is None:
         raise ValueError(f"the input has elements of the type {rows.element_type}: give rows with a schema")
-    batches = rows | f"Batch {side}".rstrip() >> beam.BatchElements(min_batch_size=1, max_batch_size=10_000)
-    columns = batches | f"Columns {side}".rstrip() >> beam.Map(_record_batch, schema).with_output_types(pa.RecordBatch)
-    return as_arrow(columns, schema)
-
-
-def _record_batch(rows: list[Any], schema: pa.Schema) -> pa.RecordBatch:
-    dicts = ({name: _plain(getattr(row, name)) for name in schema.names} for row in rows)
-    return pa.RecordBatch.from_struct_array(column_writer("a row", schema)(dicts))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Timestamp):
-        return value.to_utc_datetime(has_tz=True)
-    if hasattr(value, "_asdict"):
-        return {name: _plain(each) for name, each in value._asdict().items()}
-    return list(map(_plain, value)) if isinstance(value, list | tuple) else value
+    return batches
 
 
 def result_rows(results: PCollection[Any], schema: pa.Schema, key: str | Sequence[str] | None) -> PCollection[Any]:

@@ -304,8 +304,7 @@ def test_rows_without_a_time_have_null_for_it(tmp_path: Path) -> None:
 def test_whole_numbers_and_fractions_in_one_field_are_fractions_and_other_kinds_are_refused_with_its_name() -> None:
     import apache_beam as beam
 
-    from beam_joins.pipelines.yaml.beam_rows import _record_batch
-    from beam_joins.transforms.connect import columns_of_rows
+    from beam_joins.transforms.engine.beam_schemas import columns_of_rows, record_batch
 
     def of(*values: object) -> pa.Schema:
         return columns_of_rows((beam.Pipeline() | beam.Create([beam.Row(id=1, n=value) for value in values])).element_type)
@@ -313,9 +312,9 @@ def test_whole_numbers_and_fractions_in_one_field_are_fractions_and_other_kinds_
     assert of(2, 2.5) == of(None, 2.5, 2) == pa.schema([("id", pa.int64()), ("n", pa.float64())])
     assert of(2, None).field("n").type == pa.int64()
     rows = [beam.Row(n=value) for value in (2, 2.5, None, 2**53)]
-    assert _record_batch(rows, pa.schema([("n", pa.float64())])).to_pydict() == {"n": [2.0, 2.5, None, 2.0**53]}
+    assert record_batch(rows, pa.schema([("n", pa.float64())])).to_pydict() == {"n": [2.0, 2.5, None, 2.0**53]}
     with pytest.raises(ValueError, match=rf"'n'.*{2**53 + 1}|{2**53 + 1}.*'n'"):
-        _record_batch([beam.Row(n=2**53 + 1)], pa.schema([("n", pa.float64())]))
+        record_batch([beam.Row(n=2**53 + 1)], pa.schema([("n", pa.float64())]))
     for name, values in (("n", (2, "two")), ("n.deep", (beam.Row(deep=2), beam.Row(deep=2.5)))):  # Beam merges the types within rows
         with pytest.raises(
             ValueError, match=f"the field '{name}' has values of several kinds, such as numbers and text, or any: write"

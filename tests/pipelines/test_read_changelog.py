@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import apache_beam as beam
@@ -20,8 +20,8 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import Change, LatestTable, TableToChanges
-from beam_joins.io import ReadChangeEvents, ReadChangelog
+from beam_joins import Change, LatestTable, TableToChanges, TableToRows
+from beam_joins.io import ReadChangeEvents, ReadChangelog, WriteParquet
 
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "shop": "a", "price": "9007199254740993.25", "at": 10, "lsn": 3, "op": "u"},
@@ -406,3 +406,20 @@ def test_a_column_of_truncates_that_no_record_has_is_named_with_its_option(tmp_p
     write_json_lines(tmp_path / "rows.jsonl")
     with pytest.raises(ValueError, match=r"no column 'kind' \(apply_as_truncates=\)"):
         ReadChangelog(str(tmp_path / "rows.jsonl"), key="id", timestamp_by="at", apply_as_truncates={"kind": ["t"]})
+
+
+class Product(NamedTuple):
+    id: str
+    price: float
+
+
+def test_columns_of_a_class_are_read_leave_as_rows_and_are_written_as_parquet(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("id,price\na,1.5\nb,2\n")
+    with beam.Pipeline() as pipeline:
+        rows = pipeline | ReadChangelog(str(tmp_path / "p.csv"), key="id", schema=Product) | TableToRows(key="id")
+        assert_that(rows, equal_to([beam.Row(id="a", price=1.5), beam.Row(id="b", price=2.0)]))
+        _ = rows | WriteParquet(str(tmp_path / "rows"))
+        read_again = beam.Pipeline.from_runner_api(pipeline.to_runner_api(), pipeline.runner, pipeline.options)
+        assert len(read_again.transforms_stack[0].parts) == len(pipeline.transforms_stack[0].parts)  # as notebooks do
+    written = pa.concat_tables(map(pq.read_table, tmp_path.glob("rows-*")))
+    assert sorted(written.to_pylist(), key=str) == [{"id": "a", "price": 1.5}, {"id": "b", "price": 2.0}]

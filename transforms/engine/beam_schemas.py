@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from apache_beam.coders import RowCoder, registry
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import schema_pb2
+from apache_beam.pvalue import PCollection
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import schema_from_element_type, typing_from_runner_api
 from apache_beam.typehints.typehints import UnionConstraint
@@ -18,7 +19,9 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.arrow_types import is_bytes, is_list, is_text, is_uuid, uuid_texts
 from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace
+from beam_joins.exact_values import ValuePlace, fields_of
+from beam_joins.transforms.engine.arrow_input import as_arrow
+from beam_joins.typed_rows import column_writer
 
 _ATOMIC: Final = {
     schema_pb2.BYTE: pa.int8(),
@@ -102,6 +105,22 @@ def _column(name: str, kind: schema_pb2.FieldType) -> pa.DataType:
                 "an output_type"
             )
     raise ValueError(f"the field {name!r} is of a type that no column has: {kind.WhichOneof('type_info')}")
+
+
+def batches_of_rows(rows: PCollection[Any], label: str) -> PCollection[Any] | None:
+    """The rows as record batches of known columns; None for a collection of something else. Raises ``ValueError`` as
+    :func:`columns_of_rows`.
+    """
+    schema = columns_of_rows(rows.element_type)
+    if schema is None:
+        return None
+    lists = rows | f"{label} of some" >> beam.BatchElements(min_batch_size=1, max_batch_size=10_000)
+    return as_arrow(lists | label >> beam.Map(record_batch, schema).with_output_types(pa.RecordBatch), schema)
+
+
+def record_batch(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """The batch of rows with these fields; raises ``ValueError`` for a value that a column does not hold exactly."""
+    return pa.RecordBatch.from_struct_array(column_writer("a row", schema)(fields_of(row) for row in rows))
 
 
 def row_type(schema: pa.Schema) -> Any:

@@ -29,6 +29,7 @@ BytesOf = Callable[[str], bytes]
 BYTES_OF: Final[dict[BytesText, BytesOf]] = {"base64": partial(base64.b64decode, validate=True), "hexadecimal": bytes.fromhex}
 _BINARY: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
 _LEAST, _MOST = -(2**63), 2**63 - 1
+_MANTISSA_BITS: Final = {16: 10, 32: 23, 64: 52}
 _WIDE, _WIDEST = 38, 76
 """The numbers of digits that decimals of 128 and of 256 bits have."""
 _TYPES: Final = {bool: pa.bool_(), bytes: pa.binary(), dt.datetime: pa.timestamp("us", "UTC")}
@@ -89,7 +90,7 @@ def is_large(column: pa.Array) -> bool:
 
 def _exact_below(kind: pa.DataType) -> float:
     """Below which no other whole number is rounded to one of a type of floats."""
-    return float(2 << np.finfo(kind.to_pandas_dtype()).nmant)
+    return float(2 << _MANTISSA_BITS[kind.bit_width])
 
 
 def _is_cast(kind: pa.DataType) -> bool:

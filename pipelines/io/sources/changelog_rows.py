@@ -19,7 +19,7 @@ from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.read_table import Reads, key_in_columns, paths_of, table_of
-from beam_joins.transforms.connect import StateFolder, as_arrow, folder_for, label_of, schema_text, text_schema
+from beam_joins.transforms.connect import StateFolder, as_arrow, declared_schema, folder_for, label_of, schema_text, text_schema
 
 _SEEN: Final = "tables seen"
 """The name under which a state remembers the tables of envelopes; a state of an earlier version does not have it."""
@@ -172,10 +172,13 @@ def require_columns(option: str, names: Sequence[str], schema: pa.Schema) -> Non
 
 
 def checked_schema(schema: Any) -> Any:
-    """The option ``schema=`` of a reader; raises ``ValueError`` for another form."""
-    if not (schema is None or schema == "declared" or isinstance(schema, pa.Schema)):
-        raise ValueError(f"schema={schema!r}: give a pyarrow.Schema, 'declared' or None")
-    return schema
+    """The option ``schema=`` of a reader, with the columns of a class; raises ``ValueError`` for another form."""
+    if schema is None or (isinstance(schema, str) and schema == "declared"):
+        return schema
+    try:
+        return declared_schema(schema)
+    except ValueError as error:
+        raise ValueError(f"{error}; or 'declared' or None") from None
 
 
 def top_columns(key: Iterable[str]) -> tuple[str, ...]:
