@@ -29,7 +29,10 @@ FAMILIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "runs_total": ("Runs that have ended.", ("outcome",)),
     "records_read_total": ("Records read.", ("input",)),
     "records_dropped_total": ("Records that were not applied.", ("input", "stage", "reason")),
-    "records_passed_over_total": ("Records that describe no change, and deletes of absent rows.", ("input", "reason")),
+    "records_passed_over_total": (
+        "Records that describe no change, or change nothing (absent deletes, superseded rows).",
+        ("input", "reason"),
+    ),
     "records_late_total": ("Records at or before the frontier of an earlier run.", ("input", "reason")),
     "records_written_total": ("Records written.", ("output",)),
     "rows_in_total": ("Rows that a stage processed.", ("stage",)),
