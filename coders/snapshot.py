@@ -6,6 +6,7 @@ file. So a step writes in proportion to its rows, and to look rows up in a file 
 costs a search.
 """
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -38,6 +39,8 @@ Put = Callable[[pa.Buffer], str]
 """Writes a new file, and gives its name."""
 Get = Callable[[str], pa.Buffer]
 """The content of the file with this name; raises ``OSError``."""
+AsRead = Callable[[int, pa.Table], pa.Table]
+"""Converts a table as it was written, by the place of its field among those that have rows."""
 Checksum = Callable[[str, pa.Buffer], str]
 """The xxh3 of a file's content, by its name: it may remember that of a file that is as it was."""
 
@@ -81,7 +84,11 @@ def _checksum(name: str, content: pa.Buffer) -> str:
     return xxh3_64_hexdigest(content)
 
 
-def read_snapshot(described: Described | None, get: Get, checksum: Checksum = _checksum) -> Snapshot:
+def _as_written(place: int, table: pa.Table) -> pa.Table:
+    return table
+
+
+def read_snapshot(described: Described | None, get: Get, checksum: Checksum = _checksum, as_read: AsRead = _as_written) -> Snapshot:
     """The state of its description; raises :class:`CorruptData` that names a file that is missing or not as
     it was written.
     """
@@ -89,15 +96,18 @@ def read_snapshot(described: Described | None, get: Get, checksum: Checksum = _c
         return NO_SNAPSHOT
     files: dict[int, tuple[pa.Table, Described]] = {}
 
-    def table(file: Described) -> pa.Table:
-        read = _read(file, get, checksum)
+    place = itertools.count()
+
+    def table(at: int, file: Described) -> pa.Table:
+        read = as_read(at, _read(file, get, checksum))
         files[id(read)] = read, file
         return read
 
     def field(of: Any) -> Any:
         if isinstance(of, list):
-            return Arrangement(tuple(table(file) for file in of))
-        return table(of) if isinstance(of, dict) else of
+            at = next(place)
+            return Arrangement(tuple(table(at, file) for file in of))
+        return table(next(place), of) if isinstance(of, dict) else of
 
     return Snapshot(STATES[described["state"]](*map(field, described["fields"])), files)
 

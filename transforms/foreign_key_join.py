@@ -164,7 +164,7 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
                 "ForeignKeyJoin",
                 sides,
                 by_reference(rows),
-                columns[1],
+                (columns[0], columns[1]),
                 looks_up=references.type,
                 rejoin=is_final,  # rows that have one change never move
                 **arguments,

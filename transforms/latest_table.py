@@ -81,7 +81,8 @@ class LatestTable(Transform[TableInput, PCollection[Any]]):
             rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(of_batch).with_output_types(element_type)
             return rows
         routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,), size=physical_of(table).bytes)
-        replayed: PCollection[Any] = ((routed[_ROWS],) | "Last" >> Replay(latest, main_type=element_type, gives_all=True))[MAIN]
+        last = Replay(latest, main_type=element_type, gives_all=True, values={_ROWS: of_table.value_column})
+        replayed: PCollection[Any] = ((routed[_ROWS],) | "Last" >> last)[MAIN]
         return replayed
 
 

@@ -115,7 +115,7 @@ class OneToManyJoin(MakesTable[TwoTables]):
             "OneToManyJoin",
             sides,
             by_reference(referring_rows(references, shape, types[0], columns[1])),
-            columns[0],
+            (columns[1], columns[0]),
             join=swapped(join),
             shape=shape,
             handling=self.handling,

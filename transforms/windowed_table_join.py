@@ -132,7 +132,7 @@ class WindowedTableJoin(HandlesExceptions[TwoTables, Table, Handled[Table]]):
             _NAME,
             sides,
             rows,
-            columns[1],
+            (columns[0], columns[1]),
             join=join,
             shape=shape,
             handling=self.handling,

@@ -20,6 +20,7 @@ from beam_joins.functions import by_row, keys_of, vectorized
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import Bools
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values
+from beam_joins.schema_evolution import narrowing
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.each_value import each_value
@@ -62,7 +63,10 @@ class Grouping:
         nothing = pa.nulls(0, of_table.value_column)
         with called_with_no_rows():
             self.group_type: pa.DataType = self._groups(nothing).type if in_columns else KEYS
-            self.sum_type = pa.int64() if of is None else VALUES if self._of is None else totals.sum_type(self._numbers(nothing).type)
+            numbers = pa.int64() if of is None else VALUES if self._of is None else self._numbers(nothing).type
+        self.sum_type = totals.sum_type(numbers)
+        self.stored_type = numbers if narrowing(numbers, self.sum_type) is not None else self.sum_type
+        """The type of the numbers as they are added, which the sums in the state have too."""
         self._is_count = of is None
 
     def __call__(self, batch: ChangeBatch) -> tuple[pa.Array, pa.Array | None, Bools]:
@@ -132,10 +136,11 @@ class GroupedTable(MakesTable[TableInput]):
                 yield batch
             return state
 
+        stored = {MEMBERS: of_table.value_column if fold is not None else grouping.stored_type}
         size = physical_of(table).bytes
         routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags), size=size)
         replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(
-            functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch, tables=(MEMBERS,)
+            functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch, tables=(MEMBERS,), values=stored
         )
         handling.collect(routed, replayed)
         group, value = (

@@ -130,7 +130,7 @@ def joined_table(
     transform: str,
     sides: Sides,
     left_rows: RowRouter,
-    right_columns: frozenset[str] | None,
+    columns: tuple[frozenset[str] | None, frozenset[str] | None],
     *,
     join: Join,
     shape: Shape,
@@ -143,6 +143,7 @@ def joined_table(
 ) -> tuple[PCollection[Any], dict[str, PCollection[Any]]]:
     """The batches of a joined table, and the outputs of the stage that routes the left rows.
 
+    ``columns`` are those of the left and of the right values that the joiner reads (``None``: all).
     ``looks_up`` gives the part of their keys that left rows look up, or is the type of the references that
     ``left_rows`` gives. Rows with references may move from one to another: where the result has their keys,
     their halves are put together in one more stage, or with ``rejoin``, if all references of a row are in one
@@ -150,7 +151,7 @@ def joined_table(
     meet, for messages.
     """
     lefts = sides.left | "Left" >> Route(handling.functions.route(left_rows), to=(LEFT, *dropping, *handling.tags), size=sides.bytes)
-    rights = sides.right | "Right" >> Route(batch_rows(RIGHT, right_columns), to=(RIGHT,), size=sides.bytes)
+    rights = sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,), size=sides.bytes)
     moving = shape.result == "left_key" and isinstance(looks_up, pa.DataType) and not rejoin
     joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
         handling.functions.replay(_overlapped(join, shape, sides.types, looks_up, moving, finish)),
@@ -159,12 +160,20 @@ def joined_table(
         check=keys_may_meet(transform, LEFT, RIGHT, *keys),
         tables=(LEFT, RIGHT),
         size=sides.bytes,
+        values=_values_read(SIDES, sides.value_types, columns),
     )
     handling.collect(lefts, joined)
     if not moving:
         return joined[MAIN], lefts
-    moved = (joined[HALVES],) | "Moved" >> Replay(_moved, main_type=ChangeBatch)
+    moved = (joined[HALVES],) | "Moved" >> Replay(_moved, main_type=ChangeBatch, values={})
     return flattened((joined[MAIN], moved[MAIN]), "Joined"), lefts
+
+
+def _values_read(
+    inputs: Sequence[str], kinds: Sequence[pa.DataType], columns: Sequence[frozenset[str] | None]
+) -> dict[str, pa.DataType]:
+    """The types of the values of inputs, with the given columns."""
+    return {name: narrowed(pa.nulls(0, kind), read).type for name, kind, read in zip(inputs, kinds, columns, strict=True)}
 
 
 def key_joined_table(
@@ -194,6 +203,7 @@ def key_joined_table(
         check=together(*(keys_may_meet(transform, to, other, first, keys) for other, keys in zip(others_to, others, strict=True))),
         tables=tuple(inputs),
         size=size,
+        values=_values_read(inputs, [of_table.value_column for of_table in types], columns),
     )
     handling.collect(joined)
     batches: PCollection[Any] = joined[MAIN]

@@ -66,7 +66,10 @@ def _by_key(table: PCollection[Any], label: str) -> PCollection[Any]:
     by_key = Route(batch_rows(ROWS), to=(ROWS,), size=physical_of(table).bytes)
     routed = in_batches(table, f"{label} in batches") | f"{label} by key" >> by_key
     checked = (routed[ROWS],) | f"{label} with one change each" >> Replay(
-        upserts("records", of_table, partial(_require_one_change, of_table)), main_type=ChangeBatch, by_time=of_table.order == "time"
+        upserts("records", of_table, partial(_require_one_change, of_table)),
+        main_type=ChangeBatch,
+        by_time=of_table.order == "time",
+        values={ROWS: of_table.value_column},
     )
     return as_table(checked[MAIN], of_table, physical_of(table)._replace(form="whole"))
 

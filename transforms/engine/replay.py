@@ -16,10 +16,11 @@ The output does not depend on the order of arrival, the number of partitions or 
 sees all rows of a routing key in the order of their positions and nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import Timestamp
@@ -192,6 +193,8 @@ class Replay(Stage):
     gives all that it remembers, so that partitions without rows have a turn too. ``to_all`` are the inputs of
     which every partition has all rows. ``tables``, ``by_time`` and ``closes`` are those of
     :class:`~beam_joins.transforms.engine.unbounded.tick_turns.Turns`. ``size`` is that of a :class:`Route`.
+    ``values`` are the types of the values of the inputs whose rows the state has, in the order of its fields: rows that
+    earlier runs stored get them. Empty: the state has no rows. ``None``: rows have the same columns in all runs.
     """
 
     def __init__(
@@ -207,9 +210,11 @@ class Replay(Stage):
         by_time: bool = False,
         closes: int | None = None,
         size: int | None = None,
+        values: Mapping[str, pa.DataType] | None = None,
     ) -> None:
         super().__init__(to, main_type, size)
         self._operator = operator
+        self._values = values
         self._check = check
         self._gives_all = gives_all
         self._to_all = to_all
@@ -239,7 +244,7 @@ class Replay(Stage):
     def _resumed(self, blocks: Any, folder: StateFolder) -> Any:
         pipeline = blocks[0].pipeline
         label, seconds = label_of(pipeline), pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes
-        memory = folder.memory(label, fingerprint(pipeline), seconds)
+        memory = folder.memory(label, fingerprint(pipeline), seconds, self._values)
         if self._gives_all:
             every = pipeline | "Every partition" >> beam.Create(memory.elements).with_output_types(beam.typehints.KV[int, bytes])
             blocks = (*blocks, every)

@@ -4,20 +4,24 @@ conditions for another run to go on with it.
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.coders.snapshot import Described, files_of
 from beam_joins.errors import CorruptData, StateRefused
+from beam_joins.schema_evolution import narrowing
 
 FORMAT = 5
 DescribedPart = tuple[int, Described | None]
 """A part of a partition's state: the place up to which its rows lie, and its snapshot."""
 Fingerprint = dict[str, Any]
 """``transform``, its class; ``options`` as display data shows them; ``inputs``, the columns of each."""
+_OF_TABLE: Final = ("key", "order", "key coder")
+"""The properties of an input that is a table, beside the type of its values."""
 
 
 class Remembered(NamedTuple):
@@ -128,9 +132,9 @@ def read_journal(text: str, name: str) -> tuple[str, list[tuple[str, str]]]:
         raise CorruptData(f"{name} does not say what is to be committed: {error}") from error
 
 
-def require_same(root: str, before: Manifest, now: Mapping[str, Fingerprint]) -> None:
+def require_same(root: str, before: Manifest, now: Mapping[str, Fingerprint], widening: Collection[str] = ()) -> None:
     """Raise :class:`StateRefused`, which names the difference, unless the pipeline has the transforms of the
-    runs before.
+    runs before. ``widening`` are the labels of transforms whose stored rows get the types of this run.
     """
     if not before.transforms:
         return
@@ -147,13 +151,37 @@ def require_same(root: str, before: Manifest, now: Mapping[str, Fingerprint]) ->
         if not before.transforms[label].has_seen:  # of no row nothing is remembered
             continue
         before_run = before.transforms[label].fingerprint
-        options, after = (
-            {**each["options"], "the transform": each["transform"], "the input": each["inputs"]} for each in (before_run, fingerprint)
-        )
+        options, after = (_compared(each, label in widening) for each in (before_run, fingerprint))
         for name in sorted({*options, *after}):
             one, other = options.get(name), after.get(name)
             if one != other:
                 raise StateRefused(f"{label}: {name} was {one!r} in the runs before and is {other!r}: give the same, or {empty}")
+
+
+def _compared(fingerprint: Fingerprint, widens: bool) -> dict[str, Any]:
+    """The properties of a transform that must be the same in all runs; where stored rows get the types of this run, values
+    are compared column by column (:func:`widened`), and so are the columns of a changelog.
+    """
+    options, inputs = dict(fingerprint["options"]), fingerprint["inputs"]
+    if widens:
+        inputs = [{name: each[name] for name in _OF_TABLE if name in each} if "order" in each else {} for each in inputs]
+        if fingerprint["transform"] == "TableFromChangelog":
+            options.pop("schema", None)
+    return {**options, "the transform": fingerprint["transform"], "the input": inputs}
+
+
+def widened(label: str, text: str, kind: pa.DataType | None) -> str:
+    """A stored schema, as text, with values of the type of this run; raises :class:`StateRefused` if that does not hold them."""
+    schema = text_schema(text)
+    at = schema.get_field_index("value")
+    if kind is None or at < 0 or schema.field(at).type == kind:
+        return text
+    if (fault := narrowing(schema.field(at).type, kind)) is not None:
+        name, before, now = fault
+        column = f"the column '{name}'" if name else "the value"
+        change = "is gone" if now is None else f"was {before} in the runs before and is {now}, which does not hold all of its values"
+        raise StateRefused(f"{label}: {column} {change}: give the same columns, or begin with an empty folder")
+    return schema_text(schema.set(at, schema.field(at).with_type(kind)))
 
 
 def after_run(
@@ -163,14 +191,16 @@ def after_run(
     groups: Iterable[set[str]],
     partitions: int,
     inputs: dict[str, Any],
+    columns: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> Manifest:
     """The manifest after a run in which some partitions had a turn; ``groups`` are the labels that have one
-    frontier.
+    frontier, ``columns`` the schemas of the transforms whose stored rows get the types of this run.
     """
     by_label: dict[str, list[TurnEnded]] = {label: [] for label in now}
     for turn in turns:
         by_label[turn.label].append(turn)
     earlier = {label: before.transforms.get(label, Remembered(fingerprint)) for label, fingerprint in now.items()}
+    earlier |= {label: earlier[label]._replace(columns=schemas) for label, schemas in columns.items()}
     transforms = {label: _after(earlier[label], fingerprint, by_label[label]) for label, fingerprint in now.items()}
     for group in groups:
         ended = [turn for label in group for turn in by_label[label]]

@@ -16,6 +16,9 @@ import pyarrow as pa
 from beam_joins.arrivals import ARRIVES
 from beam_joins.coders.snapshot import Described, Snapshot, read_snapshot, write_snapshot
 from beam_joins.errors import StateRefused
+from beam_joins.exact_casts import exact_cast
+from beam_joins.exact_values import ValuePlace
+from beam_joins.schema_evolution import narrowing
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.metrics import count_state
@@ -35,7 +38,8 @@ class Memory(NamedTuple):
     """The state of a transform after its last run, for the workers; the fields are those of
     :class:`~beam_joins.transforms.engine.resumed.manifest.Remembered`.
 
-    ``prefix`` begins the names of the files that they write.
+    ``prefix`` begins the names of the files that they write. ``values`` are the types of the values of the inputs whose rows
+    the state has, in this run: stored rows become those.
     """
 
     files: StateFiles
@@ -46,6 +50,14 @@ class Memory(NamedTuple):
     columns: Mapping[str, str]
     notes: Mapping[str, list[str]]
     partitions: Mapping[str, Sequence[DescribedPart]]
+    values: Mapping[str, pa.DataType] = {}
+
+    def as_now(self, place: int, table: pa.Table) -> pa.Table:
+        """A table of the state, whose values have the type of this run."""
+        kinds = list(self.values.values())
+        if not kinds or "value" not in table.column_names:
+            return table
+        return with_values(table, kinds[min(place, len(kinds) - 1)], self.label)
 
     def require_begun(self) -> None:
         """Raise :class:`StateRefused` where a worker does not see the files that the run has written."""
@@ -118,7 +130,7 @@ class ResumedTurn:
         """The results of the partition's elements."""
         memory, notes = self._memory, dict[str, list[str]]()
         described = [(end, part) for end, part in memory.partitions.get(str(partition), ())]
-        read = partial(read_snapshot, get=memory.files.get, checksum=memory.files.checksum)
+        read = partial(read_snapshot, get=memory.files.get, checksum=memory.files.checksum, as_read=memory.as_now)
         parts = StateParts(described, self._memory_bytes, read, partial(self._written, partition))
         seeing = _Seeing(memory.label, parts)
         first_notes = [write_note(to, noted) for to, noted in memory.notes.items()] if partition == 0 else []
@@ -162,6 +174,8 @@ def _conformed(rows: pa.Table, name: str, memory: Memory) -> pa.Table:
     for column in (UNCHANGED, ARRIVES):  # they are of this run alone, and never remembered
         if column in rows.column_names and column not in expected.names:
             return _conformed(rows.drop_columns([column]), name, memory).append_column(column, rows[column])
+    if "value" in expected.names:
+        rows = with_values(rows, expected.field("value").type, memory.label)
     if rows.schema.remove_metadata().equals(expected):
         return rows
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # a column of nulls alone may have no type
@@ -173,6 +187,15 @@ def _conformed(rows: pa.Table, name: str, memory: Memory) -> pa.Table:
             " same, or begin with an empty folder"
         )
     return rows
+
+
+def with_values(rows: pa.Table, kind: pa.DataType, label: str) -> pa.Table:
+    """The rows with values of a wider type; others stay as they are."""
+    stored = rows["value"].type
+    if stored == kind or pa.types.is_null(stored) or narrowing(stored, kind) is not None:
+        return rows
+    values = exact_cast(combine_chunks(rows["value"]), kind, ValuePlace(label))
+    return rows.set_column(rows.schema.get_field_index("value"), "value", values)
 
 
 def _shown(schema: pa.Schema) -> str:

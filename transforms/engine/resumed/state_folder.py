@@ -8,17 +8,19 @@ removes its own files only, and after its commit those of runs up to it.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
+import pyarrow as pa
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
 from beam_joins.errors import StateRefused
+from beam_joins.schema_evolution import union_type
 from beam_joins.stream_time import EARLIEST
 from beam_joins.transforms.engine.around_run import around_run
 from beam_joins.transforms.engine.resumed.connected import connected
@@ -32,6 +34,8 @@ from beam_joins.transforms.engine.resumed.manifest import (
     read_journal,
     read_manifest,
     require_same,
+    text_schema,
+    widened,
     write_journal,
     write_manifest,
 )
@@ -78,6 +82,7 @@ class StateFolder:
     def __init__(self, path: str) -> None:
         self.files = StateFiles(path)
         self._fingerprints: dict[str, Fingerprint] = {}
+        self._columns: dict[str, dict[str, str]] = {}  # of the transforms whose stored rows get the types of this run
         self._journal: str | None = None  # the journal that this run has written, which counts from then on
         self._open()
 
@@ -143,14 +148,35 @@ class StateFolder:
             )
         return self.partitions
 
-    def memory(self, label: str, fingerprint: Fingerprint, remember_deletes: float) -> Memory:
-        """The state of a transform after the runs before; ``remember_deletes`` is in seconds."""
+    def union_type(self, label: str, name: str, kind: pa.DataType) -> pa.DataType:
+        """The type that holds the values of an input which a transform has stored, and those of this run, of type ``kind``.
+
+        Raises :class:`StateRefused` where there is none.
+        """
+        remembered = self._before.transforms.get(label)
+        if remembered is None or not remembered.partitions or name not in remembered.columns:
+            return kind
+        try:
+            return union_type(text_schema(remembered.columns[name]).field("value").type, kind)
+        except ValueError as error:
+            raise StateRefused(f"{label}: {error}: give the type of before, or begin with an empty folder") from None
+
+    def memory(
+        self, label: str, fingerprint: Fingerprint, remember_deletes: float, values: Mapping[str, pa.DataType] | None = None
+    ) -> Memory:
+        """The state of a transform after the runs before; ``remember_deletes`` is in seconds. ``values`` are the types of the
+        values of the inputs whose rows the state has; raises :class:`StateRefused` if they do not hold the stored ones.
+        """
         remembered = self._before.transforms.get(label, Remembered(fingerprint))
         prefix = f"{self._attempt}/{len(self._fingerprints):03d}"
         self._fingerprints[label] = fingerprint
         horizon = None if remembered.latest is None else max(int(EARLIEST), remembered.latest - round(remember_deletes * _MICROS))
+        columns = remembered.columns
+        if values is not None:
+            stored = columns if remembered.partitions else {}
+            columns = self._columns[label] = {name: widened(label, text, values.get(name)) for name, text in stored.items()}
         return Memory(
-            self.files, prefix, label, remembered.frontier, horizon, remembered.columns, remembered.notes, remembered.partitions
+            self.files, prefix, label, remembered.frontier, horizon, columns, remembered.notes, remembered.partitions, values or {}
         )
 
     def check(self, pipeline: Pipeline) -> None:
@@ -158,7 +184,7 @@ class StateFolder:
         now; its run begins.
         """
         require_run(pipeline)
-        require_same(self.files.root, self._before, self._fingerprints)
+        require_same(self.files.root, self._before, self._fingerprints, self._columns)
         self._groups = connected(pipeline, self._fingerprints)
         self.files.put(f"{self._attempt}/{BEGUN}", b"1")
 
@@ -188,7 +214,7 @@ class StateFolder:
         self.require_current()
         present = set(self.files.names(self._attempt))
         turns = list(self._turns(present))
-        after = after_run(self._before, self._fingerprints, turns, self._groups, self.partitions or 1, self.inputs)
+        after = after_run(self._before, self._fingerprints, turns, self._groups, self.partitions or 1, self.inputs, self._columns)
         written = after.files - self._before.files
         ended = {f"{name.rpartition('-')[0]}.json" for name in present if name.endswith(".arrow")}  # a turn writes this last
         if not {*written, *ended, f"{self._attempt}/{BEGUN}"} <= present:

@@ -1,0 +1,76 @@
+"""A run may have other columns than the runs before: rows that are stored get those of the run."""
+
+import re
+
+import pyarrow as pa
+import pytest
+
+from beam_joins.errors import StateRefused
+from tests.transforms import resumed_jobs
+from tests.transforms.resumed_jobs import LEFT, RIGHT, history, lines_of, parts, run
+
+FEW = ["--beam_joins_partitions=3"]
+CUTS = [20, 40]
+_NULLS = re.compile(r"'(note|city)': None")
+TYPED = ["typed table", "inner", "outer", "one to many", "same key", "sums"]
+"""Jobs with tables of typed columns."""
+
+
+def columns(schema: pa.Schema, *, added: str = "", number: pa.DataType | None = None, reverse: bool = False) -> pa.Schema:
+    """The columns of a table with one more, with numbers of another type, or in another order."""
+    fields = [field.with_type(number) if number is not None and field.name == "n" else field for field in schema]
+    fields += [pa.field(added, pa.string())] if added else []
+    return pa.schema(reversed(fields) if reverse else fields)
+
+
+PIECES = [
+    (columns(LEFT, number=pa.int32()), columns(RIGHT, number=pa.int16())),
+    (columns(LEFT, added="note", reverse=True), columns(RIGHT, number=pa.int32(), added="city")),
+    (columns(LEFT, number=pa.int8()), RIGHT),
+]
+"""The columns of both tables in each of three runs."""
+WHOLE = columns(LEFT, added="note"), columns(RIGHT, added="city")
+
+
+def told(records):
+    """The records, of which those between the cuts have values in the new columns."""
+    new = {"left": "note", "right": "city"}
+    return [(side, {**row, new[side]: f"{side} {row['at'] % 4}"} if CUTS[0] <= row["at"] < CUTS[1] else row) for side, row in records]
+
+
+def ran(job, records, schemas, monkeypatch, *, out, state=None):
+    monkeypatch.setattr(resumed_jobs, "LEFT", schemas[0])
+    monkeypatch.setattr(resumed_jobs, "RIGHT", schemas[1])
+    run(job, records, out, state=state, options=FEW, latest=True)
+
+
+def plain(lines):
+    """Lines without the new columns where these are null, and with the others in one order."""
+    return sorted(sorted(filter(None, map(str.strip, re.split(r"[,{}()]", _NULLS.sub("", line))))) for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", TYPED)
+def test_runs_with_other_columns_give_what_one_run_with_all_columns_gives(job, monkeypatch, tmp_path):
+    records = told(history(7))
+    ran(job, records, WHOLE, monkeypatch, out=tmp_path / "whole")
+    for n, (piece, schemas) in enumerate(zip(parts(records, CUTS), PIECES, strict=True)):
+        ran(job, piece, schemas, monkeypatch, out=tmp_path / f"{n}", state=tmp_path / "state")
+    made = [line for n in range(3) for line in lines_of(tmp_path / f"{n}")]
+    assert plain(made) == plain(lines_of(tmp_path / "whole"))
+    assert plain(lines_of(tmp_path / "2.latest")) == plain(lines_of(tmp_path / "whole.latest"))
+    assert job == "inner" or job == "sums" or any("'note': 'left" in line for line in made)
+
+
+@pytest.mark.parametrize(
+    ("now", "sentence"),
+    [
+        (pa.decimal128(7, 2), "the column 'n' was int64 and is decimal128(7, 2), which does not hold all of its values"),
+        (pa.float64(), "the column 'n' was int64 and is double, which does not hold all of its values"),
+    ],
+)
+def test_a_type_that_does_not_hold_the_stored_values_is_refused(now, sentence, monkeypatch, tmp_path):
+    first, second = parts(history(7), [20])
+    ran("typed table", first, (LEFT, RIGHT), monkeypatch, out=tmp_path / "out", state=tmp_path / "state")
+    with pytest.raises(StateRefused, match=re.escape(sentence)):
+        ran("typed table", second, (columns(LEFT, number=now), RIGHT), monkeypatch, out=tmp_path / "out", state=tmp_path / "state")
