@@ -77,16 +77,15 @@ class Changelog:
 
     @property
     def rows_have(self) -> tuple[str, ...]:
-        """The columns that the rows have, as the files and their first records say."""
-        left_out = self.columns.about_the_change()
+        """The columns that the rows have: those of earlier runs, and others of which the files and their first records say."""
+        left_out = {*self.columns.about_the_change(), *self.remembered}
         there = self._columns() if self.table is None else self.table.columns.names
-        return self.remembered or tuple(name for name in there if name not in left_out)
+        return (*self.remembered, *(name for name in there if name not in left_out))
 
     @property
     def new_columns(self) -> list[str]:
-        """The columns of the table that the rows of earlier runs did not have."""
-        there = () if self.table is None or not self.remembered else self.table.columns.names
-        return [name for name in there if name not in self.remembered]
+        """The columns that the rows of earlier runs did not have."""
+        return [name for name in self.rows_have if name not in self.remembered] if self.remembered else []
 
     @property
     def bytes_text(self) -> BytesText:

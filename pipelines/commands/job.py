@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -26,6 +27,7 @@ from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.write_parts import Report
+from beam_joins.schema_evolution import union_type
 from beam_joins.transforms.connect import PlainRows, TableType
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
@@ -150,9 +152,11 @@ class Job:
         of_inputs = [(*changelog.layouts(), *changelog.doubts(), *remarks_on(changelog)) for changelog in self.changelogs]
         remarks = [*self.made, *itertools.chain.from_iterable(of_inputs)]
         for side, share in self.shares.items():
-            if share.allowed is not None and (new := self.changelogs[side].new_columns):
-                names, of = ", ".join(new), self.changelogs[side].name
-                remarks.append(f"{names} of {of}: the first run did not have these columns, and --select * does not take them")
+            if share.columns is None or share.allowed is not None:
+                remarks += [
+                    f"new column {name} of {self.changelogs[side].name}: rows of the runs before do not have it"
+                    for name in self.changelogs[side].new_columns
+                ]
         return remarks
 
     def summary(
@@ -218,10 +222,9 @@ class Job:
 
     @cached_property
     def types(self) -> tuple[pa.Schema, ...]:
-        """The types of the columns of each changelog's rows. Raises InputError."""
-        return self.known_types or tuple(
-            row_types(changelog, self.foreign_key if side == 0 else ()) for side, changelog in enumerate(self.changelogs)
-        )
+        """The types of the columns of each changelog's rows; those of earlier runs, which may get wider. Raises InputError."""
+        types = [row_types(changelog, self.foreign_key if side == 0 else ()) for side, changelog in enumerate(self.changelogs)]
+        return tuple(types if self.known_types is None else map(widened_types, self.known_types, types))
 
     def _typed(self, side: int, share: Share) -> pa.Schema:
         """The columns that a side gives, as they are called in the result."""
@@ -302,6 +305,22 @@ def _units_of_texts(*keys: tuple[Changelog, str]) -> list[str] | None:
     ]
     differ = any(of_events) and (len({*types}) > 1 or not all(of_events))
     return types if differ and all("time" in each for each in types) else None
+
+
+def widened_types(before: pa.Schema, now: pa.Schema) -> pa.Schema:
+    """The types of columns in earlier runs, wider where later ones need it, and those of new columns. A type that does not
+    hold the values of both stays as it was: records that do not fit are bad records.
+
+    >>> widened_types(pa.schema({"a": pa.int32(), "b": pa.int64()}), pa.schema({"a": pa.int64(), "b": pa.string(), "c": pa.bool_()}))
+    a: int64
+    b: int64
+    c: bool
+    """
+    types = dict(zip(before.names, before.types, strict=True))
+    for name, kind in zip(now.names, now.types, strict=True):
+        with suppress(ValueError):
+            types[name] = union_type(types[name], kind) if name in types else kind
+    return pa.schema(types)
 
 
 def _counted(columns: Sequence[str]) -> str:

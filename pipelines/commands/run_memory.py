@@ -108,15 +108,15 @@ class CommandMemory:
         return changelog
 
     def _in_runs(self, side: str, changelog: Changelog) -> Changelog:
-        """The changelog with the columns of the first run, and its parts numbered behind those of earlier runs."""
-        self._columns[side] = self._columns[side] or changelog.rows_have
+        """The changelog with the columns of earlier runs, and its parts numbered behind theirs."""
         changelog = replace(changelog, remembered=self._columns[side], first_part=self._parts[side])
+        self._columns[side] = changelog.rows_have
         self._parts[side] += len(changelog.parts())
         return changelog
 
     @property
     def known_types(self) -> tuple[pa.Schema, ...] | None:
-        """The types of the columns of each side's rows, where the first run had a result in typed columns."""
+        """The types of the columns of each side's rows, where earlier runs had a result in typed columns."""
         texts = [text for text in self._typed.values() if text is not None]
         return tuple(map(text_schema, texts)) if texts else None
 
