@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -66,14 +66,18 @@ class Job:
     """The kinds of the changelogs' keys, where an earlier run has seen them."""
     known_types: tuple[pa.Schema, ...] | None = None
     """The types of the columns of each changelog's rows, where they are those of an earlier run."""
+    known_names: Sequence[Mapping[str, str]] | None = None
+    """The names in the result of the columns of each changelog, by their own names, where an earlier run has given them."""
 
     @cached_property
     def shares(self) -> dict[int, Share]:
         """The part of each side in a row of the result, by the side's number. Raises InputError."""
-        options = [side.option for side in self.names.sides]
-        shares = shares_of(
-            self.select, options, [each.rows_have for each in self.changelogs], LACKING.get(self.how, ()), self.names.rename
-        )
+        made = partial(shares_of, self.select, [side.option for side in self.names.sides])
+        rest = LACKING.get(self.how, ()), self.names.rename
+        earlier = self.known_names
+        if earlier is None and all(each.remembered for each in self.changelogs):
+            earlier = names_of(made([each.remembered for each in self.changelogs], *rest), len(self.changelogs))
+        shares = made([each.rows_have for each in self.changelogs], *rest, earlier or ())
         if self.how in ("semi", "anti") and 1 in shares:
             raise InputError(f"--how {self.how} gives left rows alone: leave the columns of the right side out of --select")
         return shares
@@ -305,6 +309,11 @@ def _units_of_texts(*keys: tuple[Changelog, str]) -> list[str] | None:
     ]
     differ = any(of_events) and (len({*types}) > 1 or not all(of_events))
     return types if differ and all("time" in each for each in types) else None
+
+
+def names_of(shares: Mapping[int, Share], sides: int) -> list[dict[str, str]]:
+    """The names in the result of the columns of each side."""
+    return [dict(shares[side].columns or ()) if side in shares else {} for side in range(sides)]
 
 
 def widened_types(before: pa.Schema, now: pa.Schema) -> pa.Schema:

@@ -53,7 +53,7 @@ class MergedResult:
                     f"--to: the table {self._target.name} is not there, and would lack what the runs before have written: begin with "
                     "an empty --state-dir"
                 )
-            table.prepare(create=True)
+            table.prepare(create=True, widen=not first)
             self._table = table
 
     def merge(self, path: str, *, run: int | None, first: bool) -> None:

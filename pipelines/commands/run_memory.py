@@ -13,7 +13,7 @@ from beam_joins.pipelines.changelogs.changelog_files import Changelog, DatabaseT
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
-from beam_joins.pipelines.commands.job import Job, Kinds
+from beam_joins.pipelines.commands.job import Job, Kinds, names_of
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.envelopes.slot_log import ReadBefore
@@ -44,6 +44,7 @@ class CommandMemory:
         self._typed: dict[str, str | None] = {side: of_side.get("typed") for side, of_side in sides.items()}
         self._keys: dict[str, list[str]] = dict(stored.get("keys", {}))
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
+        self.known_names: list[dict[str, str]] | None = stored.get("names")
 
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
@@ -61,7 +62,14 @@ class CommandMemory:
             }
             for side, seen in self.seen.items()
         }
-        return {"options": self.options, "kinds": self.kinds, "keys": self._keys, "totals": self._totals, **sides}
+        return {
+            "options": self.options,
+            "kinds": self.kinds,
+            "keys": self._keys,
+            "names": self.known_names,
+            "totals": self._totals,
+            **sides,
+        }
 
     def waiting(self, side: str, files: Sequence[File]) -> list[File]:
         """The parts of files, among those that earlier runs have read, that wait for the end of a
@@ -133,7 +141,7 @@ class CommandMemory:
                     f"the first {changelog.name} have no key among them{nor} to tell of which kind keys are: begin with "
                     "a file that has some"
                 )
-        self.kinds = job.kinds()
+        self.kinds, self.known_names = job.kinds(), names_of(job.shares, len(job.changelogs))
         if in_columns:
             self._typed = {each.name: schema_text(types) for each, types in zip(job.changelogs, job.types, strict=True)}
 

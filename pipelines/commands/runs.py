@@ -173,6 +173,7 @@ class Runs:
             changelogs=changelogs,
             known_kinds=memory.kinds,
             known_types=memory.known_types,
+            known_names=memory.known_names,
             **what_is_made(self._names, self._args),
         )
         job.check()

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from beam_joins.errors import InputError
@@ -64,17 +64,25 @@ def _items(text: str, sides: Sequence[str]) -> tuple[_Item, ...]:
 
 
 def shares_of(
-    select: str, sides: Sequence[str], columns: Sequence[Sequence[str]], lacking: Container[int], rename: str
+    select: str,
+    sides: Sequence[str],
+    columns: Sequence[Sequence[str]],
+    lacking: Container[int],
+    rename: str,
+    earlier: Sequence[Mapping[str, str]] = (),
 ) -> dict[int, Share]:
     """The part of each side in a row of the result, by the side's number; none for a side that gives nothing.
 
     ``select`` is the text of the option, in which columns have no name of a side before them where there is one
     side alone. ``columns`` are those that the sides are known to have; ``lacking`` are the sides that a row of the result
     may be without. All columns of a side are taken as they come where no other name can be one of theirs.
+    ``earlier`` are the names that columns taken with ``*`` had in earlier runs, by their own names: they keep these.
     Raises InputError for two columns of one name.
 
     >>> shares_of("left.*, right.*", ("left", "right"), (["id", "by"], ["id"]), (), "")[0].columns
     (('id', 'left_id'), ('by', 'by'))
+    >>> shares_of("left.*, right.*", ("left", "right"), (["by"], ["id", "by"]), (), "", [{"by": "by"}, {"id": "id"}])[1].columns
+    (('id', 'id'), ('by', 'right_by'))
     """
     items = _items(select, sides)
     shares: dict[int, Share] = {}
@@ -93,11 +101,17 @@ def shares_of(
                 for item in of_side
                 for name in (columns[side] if item.column == ALL else [item.column])
             ]
+    known = [earlier[side] if side < len(earlier) else {} for side in range(len(sides))]
     counts = Counter(
-        [name for each in taken.values() for _, name, _ in each] + [share.nested for share in shares.values() if share.nested]
+        known[side].get(column, name) if of_all else name for side, each in taken.items() for column, name, of_all in each
     )
+    counts.update(share.nested for share in shares.values() if share.nested)
+
+    def name_of(side: int, column: str, name: str, of_all: bool) -> str:
+        return known[side].get(column) or f"{sides[side]}_{name}" * (counts[name] > 1) or name if of_all else name
+
     for side, each in taken.items():
-        named = tuple((column, f"{sides[side]}_{name}" if of_all and counts[name] > 1 else name) for column, name, of_all in each)
+        named = tuple((column, name_of(side, column, name, of_all)) for column, name, of_all in each)
         allowed = frozenset(columns[side]) if any(of_all for _, _, of_all in each) else None
         shares[side] = Share(named, allowed=allowed)
     names = [name for share in shares.values() for name in (share.nested, *(name for _, name in share.columns or ())) if name]

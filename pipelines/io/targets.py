@@ -21,8 +21,10 @@ class MergedTable(Protocol):
     def exists(self) -> bool:
         """Whether the table is there. Raises InputError if that cannot be told."""
 
-    def prepare(self, *, create: bool) -> None:
-        """Creates the table if requested. Raises InputError for a table that rows cannot be merged into."""
+    def prepare(self, *, create: bool, widen: bool = False) -> None:
+        """Creates the table if requested. Raises InputError for a table that rows cannot be merged into. ``widen``: columns
+        that the table lacks are added, null in the rows that are there.
+        """
 
     def merge(self, changes: "Callable[[], Iterator[ChangeBatch]]", *, run: int | None, anew: bool) -> None:
         """Merges the changes, which can be read again, whole or not at all; ``anew``: in place of all rows that are

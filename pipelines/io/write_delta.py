@@ -80,12 +80,14 @@ class DeltaTableOfRows(KeyedTable):
 
         return bool(DeltaTable.is_deltatable(self.path, self._storage))
 
-    def prepare(self, *, create: bool) -> None:
-        """Creates the Delta table if requested; raises InputError for one that cannot be read or has other columns."""
+    def prepare(self, *, create: bool, widen: bool = False) -> None:
+        """Creates the Delta table, or adds columns to it, if requested; raises InputError for one that cannot be read or has
+        other columns.
+        """
         from deltalake.exceptions import DeltaError  # noqa: PLC0415
 
         try:
-            self._table(create=create)
+            self._fitting(self._table(create=create), widen=widen)
         except (DeltaError, OSError) as error:
             raise InputError(f"cannot write {self.path}: {first_line(error)}") from error
 
@@ -101,20 +103,31 @@ class DeltaTableOfRows(KeyedTable):
             raise OutputError(f"cannot write {self.path}: {first_line(error)}") from error
 
     def _table(self, *, create: bool) -> Any:
-        """The Delta table, which has these columns."""
+        """The Delta table."""
         from deltalake import DeltaTable  # noqa: PLC0415
 
         if create and not self.exists():
             DeltaTable.create(self.path, self.schema, mode="ignore", storage_options=self._storage)
-        table = DeltaTable(self.path, storage_options=self._storage)
-        self._require_same_columns(pa.schema(table.schema()))
+        return DeltaTable(self.path, storage_options=self._storage)
+
+    def _fitting(self, table: Any, *, widen: bool) -> Any:
+        """The Delta table, which has these columns; raises InputError for other ones."""
+        there = pa.schema(table.schema())
+        if widen and (added := [field for field in self.schema if field.name not in there.names]):
+            from deltalake import Schema  # noqa: PLC0415
+
+            table.alter.add_columns(list(Schema.from_arrow(pa.schema(added)).fields))
+            table = self._table(create=False)
+            there = pa.schema(table.schema())
+        self._require_same_columns(there)
         return table
 
     def _merged(self, changes: LastChanges, run: MergedRun) -> int:
         from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415
 
-        table = self._table(create=True)
         name, rows = run.application, f"{run.application}: rows"
+        table = self._table(create=True)
+        table = self._fitting(table, widen=run.number is not None and table.transaction_version(name) is not None)
         is_done = run.is_done(self.path, table.transaction_version(name), table.transaction_version(rows))
         remembered = [] if run.number is None else [Transaction(name, run.number), Transaction(rows, run.checksum)]
         properties = CommitProperties(app_transactions=remembered)

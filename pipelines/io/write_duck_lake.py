@@ -102,20 +102,22 @@ class LakeTable(KeyedTable):
         with self._attached(InputError, create=False) as lake:
             return self._is_there(lake, self._schema_name, self._name)
 
-    def prepare(self, *, create: bool) -> None:
-        """Creates catalog and table if requested; raises InputError for a table that is not there or has other columns."""
+    def prepare(self, *, create: bool, widen: bool = False) -> None:
+        """Creates catalog and table, or adds columns, if requested; raises InputError for a table that is not there or has
+        other columns.
+        """
         with self._attached(InputError, create=create) as lake:
-            self._require_same_columns(lake)
+            self._require_columns(lake, widen=widen)
 
     def merge(self, changes: LastChanges, run: MergedRun) -> int:
         """Merges the changes as one snapshot of the lake, and gives its number."""
         with self._attached(OutputError, create=True) as lake:
-            self._require_same_columns(lake)
-            lake.begin()
             remembered = lake.execute(
                 f'SELECT run, "rows" FROM lake.{_RUNS} WHERE "table" = ? AND application = ? ORDER BY rowid DESC LIMIT 1',
                 [f"{self._schema_name}.{self._name}", run.application],
             ).fetchone()
+            lake.begin()
+            self._require_columns(lake, widen=run.number is not None and remembered is not None)
             if not run.is_done(self.path, *(remembered or (None, None))) and (changes or run.anew):
                 self._put(lake, changes, run)
             lake.commit()
@@ -171,14 +173,22 @@ class LakeTable(KeyedTable):
         tables = lake.execute("SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake'").fetchall()
         return [schema.lower(), name.lower()] in [[part.lower() for part in each] for each in tables]
 
-    def _require_same_columns(self, lake: duckdb.DuckDBPyConnection) -> None:
-        relation = lake.sql(f"FROM {self._quoted}")
-        there = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    def _require_columns(self, lake: duckdb.DuckDBPyConnection, *, widen: bool) -> None:
+        """Raises InputError for a table with other columns; those that it lacks are added if requested."""
+        there = self._columns_of(lake)
+        if widen and (added := [name for name in self._types if name not in there]):
+            for name in added:
+                lake.execute(f"ALTER TABLE {self._quoted} ADD COLUMN {_quoted(name)} {self._types[name]}")
+            there = self._columns_of(lake)
         if sorted(there) != sorted(self._types):
             raise InputError(f"{self.path} has the columns {', '.join(there)}, and the table {', '.join(self._types)}")
         for name, kind in self._types.items():
             if there[name] != kind:
                 raise InputError(f"{self.path}: column '{name}' is {there[name]} there, and {kind} in the table")
+
+    def _columns_of(self, lake: duckdb.DuckDBPyConnection) -> dict[str, str]:
+        relation = lake.sql(f"FROM {self._quoted}")
+        return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
     @contextmanager
     def _saying(self, kind: type[InputError]) -> Iterator[None]:

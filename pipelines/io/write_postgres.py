@@ -98,7 +98,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
                 f"the table {self._table} is not there, and would lack what the runs before with {state.files.root} have written: "
                 "begin with an empty state"
             )
-        into.prepare(create=self._create)
+        into.prepare(create=self._create, widen=self._create and state is not None and not state.is_new)
         if state is not None and state.is_new:
             self._begin(state, into)
         _ = in_batches(table) | "Merge" >> beam.ParDo(_Merge(into))
@@ -139,8 +139,8 @@ class _InOne:
     def exists(self) -> bool:
         return self.into.exists()
 
-    def prepare(self, *, create: bool) -> None:
-        self.into.prepare(create=create)
+    def prepare(self, *, create: bool, widen: bool = False) -> None:
+        self.into.prepare(create=create, widen=widen)
 
     def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool) -> None:
         self.into.merge(_Lines(self.into, changes), anew=anew)  # which counts once, as positions say

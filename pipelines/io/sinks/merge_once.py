@@ -112,13 +112,15 @@ class KeyedTable(ABC):
         """Whether the table is there. Raises InputError if that cannot be told."""
 
     @abstractmethod
-    def prepare(self, *, create: bool) -> None:
-        """Creates the table if requested. Raises InputError for a table that cannot be read or has other columns."""
+    def prepare(self, *, create: bool, widen: bool = False) -> None:
+        """Creates the table if requested. Raises InputError for a table that cannot be read or has other columns. ``widen``:
+        columns that the table lacks are added, null in the rows that are there.
+        """
 
     @abstractmethod
     def merge(self, changes: LastChanges, run: MergedRun) -> int:
         """Merges the changes and remembers the run in one transaction, unless ``run.is_done``; gives the version of the
-        table. Creates the table if it is not there.
+        table. Creates the table if it is not there, and adds columns to one that remembers an earlier run.
 
         Raises Overtaken, and OutputError.
         """
@@ -263,8 +265,8 @@ class _AtOnce:
     def exists(self) -> bool:
         return self.into.into.exists()
 
-    def prepare(self, *, create: bool) -> None:
-        self.into.into.prepare(create=create)
+    def prepare(self, *, create: bool, widen: bool = False) -> None:
+        self.into.into.prepare(create=create, widen=widen)
 
     def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool) -> None:
         rows = list(map(newest, changes()))

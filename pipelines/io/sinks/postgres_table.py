@@ -35,6 +35,11 @@ _SESSION: Final = """
 _SCHEMA: Final = "SELECT to_regnamespace(%s) IS NULL"
 _CREATE: Final = "CREATE TABLE {table} ({columns}, {position} bigint NOT NULL, {deleted} boolean NOT NULL, PRIMARY KEY ({key}))"
 _VIEW: Final = "CREATE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
+_ADD: Final = "ALTER TABLE {table} ADD COLUMN {added}"
+_REPLACE_VIEW: Final = "CREATE OR REPLACE VIEW {view} AS SELECT {names} FROM {table} WHERE NOT {deleted}"
+_NAMES: Final = """
+    SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
 _STAGED: Final = "CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DELETE ROWS AS SELECT {unbounded} FROM {table} WITH NO DATA"
 _DELETE: Final = "DELETE FROM {table}"
 _HAS_ROWS: Final = "SELECT EXISTS (SELECT FROM {table})"
@@ -116,9 +121,9 @@ class PostgresTable:
         with self._saying(InputError), self._connected() as connection:
             return bool(connection.execute(self._sql(_HAS_ROWS)).fetchone()[0])
 
-    def prepare(self, *, create: bool) -> None:
+    def prepare(self, *, create: bool, widen: bool = False) -> None:
         """Creates the table and its view if requested; raises InputError for a table that rows cannot be
-        merged into.
+        merged into. ``widen``: columns that the table lacks are added, to its view too, null in the rows that are there.
         """
         if create:
             require_names(self.name, self._names, has_view=True)
@@ -128,6 +133,8 @@ class PostgresTable:
                 # two that create a table at once would fail
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('beam_joins'))")
                 self._create(connection, self.name, _CREATE)
+            if widen:
+                self._add_columns(connection)
             self._target = self._read(connection)
             if create:
                 self._create(connection, f"{self.name}_live", _VIEW)
@@ -135,6 +142,19 @@ class PostgresTable:
     def _create(self, connection: Any, name: str, statement: LiteralString) -> None:
         if not self._is_there(connection, name):
             connection.execute(self._sql(statement))
+
+    def _add_columns(self, connection: Any) -> None:
+        added = [field for field in self.columns.values if field.name not in self._columns_of(connection, self.name)]
+        for each in added:
+            kind = sql.SQL(target_type("postgres", each.name, each.type))
+            connection.execute(self._sql(_ADD, added=sql.SQL("{} {}").format(sql.Identifier(each.name), kind)))
+        if added and (shown := self._columns_of(connection, f"{self.name}_live")):  # a view only gets columns at its end
+            names = [*shown, *(each.name for each in added if each.name not in shown)]
+            connection.execute(self._sql(_REPLACE_VIEW, names=sql.SQL(", ").join(map(sql.Identifier, names))))
+
+    def _columns_of(self, connection: Any, name: str) -> list[str]:
+        """The names of the columns of a relation, in order; none if it is not there."""
+        return [each for (each,) in connection.execute(_NAMES, [self._identifier(name).as_string()])]
 
     def _is_there(self, connection: Any, name: str) -> bool:
         schema, point, _ = name.rpartition(".")
@@ -239,7 +259,7 @@ class PostgresTable:
             if each.form.is_compared
         ]
 
-    def _sql(self, statement: LiteralString) -> sql.Composed:
+    def _sql(self, statement: LiteralString, **more: sql.Composable) -> sql.Composed:
         key, values = self.columns.key, self.columns.values
         comma = sql.SQL(", ")
         typed = [
@@ -262,6 +282,7 @@ class PostgresTable:
             nulls=sql.SQL("").join(sql.SQL("{} = NULL, ").format(sql.Identifier(name)) for name in values.names),
             position=sql.Identifier(self.position),
             deleted=sql.Identifier(self.deleted),
+            **more,
         )
 
     @staticmethod
