@@ -109,9 +109,11 @@ class Job:
         if self.keeps is not None and self.keeps.column in self.changelogs[0].columns.about_the_change():
             raise InputError(f"{self.keeps.option}: '{self.keeps.column}' is about the change and no column of the row")
         for side, share in self.shares.items():
-            of_all = () if self.changelogs[side].table is None else self.changelogs[side].remembered
-            taken = of_all if share.columns is None else [column for column, _ in share.columns]
-            self.changelogs[side].require_all([("--select", column) for column in taken])
+            changelog = self.changelogs[side]
+            taken = changelog.remembered if share.columns is None else [column for column, _ in share.columns]
+            if changelog.table is None:  # rows of files keep a column that later files do not have
+                taken = [column for column in taken if column not in changelog.remembered]
+            changelog.require_all([("--select", column) for column in taken])
             if (added := self._added(side)) is not None and any(added in row for row in self.changelogs[side].first):
                 raise InputError(f"{self.changelogs[side].name} have a column '{added}' already: {self.names.rename}")
         if len(self.changelogs) == 2:

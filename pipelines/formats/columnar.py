@@ -59,7 +59,7 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
     texts = None
     if "json lines" in reading.forms:
         shown = {name: _named(column, name, texts_without_units) for name, column in columns.items()}
-        texts = objects(reading.value_of(shown, missing), len(raw))
+        texts = objects(reading.value_of(shown, pa.nulls(len(raw), pa.binary())), len(raw))
     structs, sure = None, None
     if reading.typed is not None:
         structs, faults = fitting_rows(partial(_structs, reading.value_of(columns, missing), reading.typed), reading.typed, len(raw))
