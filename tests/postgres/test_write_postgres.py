@@ -341,3 +341,19 @@ def test_a_row_that_does_not_fit_fails_the_run_with_one_sentence(database: str, 
     assert error is not None
     assert message in str(error)
     assert ask(database, "SELECT FROM t") == []
+
+
+def test_a_table_gets_the_columns_that_a_later_run_has_and_its_view_too(database: str) -> None:
+    first = PostgresTable(database, "t", TableColumns(TableType(), ["id"], SCHEMA.remove(2)), "position", "deleted")
+    first.prepare(create=True)
+    first.merge(
+        [first.lines(first.columns.of(batch_of([Change(1, None, {"name": "a"}, 1, 1), Change(2, None, {"name": "b"}, 2, 2)])))]
+    )
+    first.close()
+    into = PostgresTable(database, "t", TableColumns(TableType(), ["id"], SCHEMA), "position", "deleted")
+    with pytest.raises(InputError, match="has no column n"):
+        into.prepare(create=True)
+    into.prepare(create=True, widen=True)
+    into.merge([into.lines(into.columns.of(batch_of([Change(1, {"name": "a"}, {"name": "a", "n": 5}, 3, 3)])))])
+    into.close()
+    assert live(database) == {1: {"name": "a", "n": 5}, 2: {"name": "b", "n": None}}
