@@ -79,7 +79,7 @@ class Changelog:
     def rows_have(self) -> tuple[str, ...]:
         """The columns that the rows have, as the files and their first records say."""
         left_out = self.columns.about_the_change()
-        there = self._columns() if self.table is None else self.table.columns.names
+        there = self.seen if self.table is None else self.table.columns.names
         return self.remembered or tuple(name for name in there if name not in left_out)
 
     @property
@@ -133,7 +133,7 @@ class Changelog:
         if self.table is not None:
             self._require_in_table(self.table, named)
             return
-        columns = self._columns()
+        columns = self.seen
         missing = dict.fromkeys(each for each in named if each[1] not in columns) if columns else {}
         if self.columns.enveloped:
             missing = {each: None for each in missing if self._shows_absent(each[1])}
@@ -160,7 +160,8 @@ class Changelog:
         has_all = bool(self.evidence.types) or any(file.format == "wal2json" for file in self.files)
         return has_all and column not in self.evidence.whole.names
 
-    def _columns(self) -> dict[str, None]:
+    @property
+    def seen(self) -> dict[str, None]:
         """The columns, as the files and their first records name them."""
         return dict.fromkeys([*(name for name, _ in self.types), *itertools.chain(*self.first)])
 
