@@ -18,7 +18,7 @@ from beam_joins.how import LookupHow
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command
-from beam_joins.pipelines.commands.select import quoted
+from beam_joins.pipelines.formats.layout import quoted
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.at_least import AtLeast

@@ -4,6 +4,7 @@ side.
 
 import itertools
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -17,6 +18,7 @@ from beam_joins.errors import InputError
 from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.base.extras import MissingExtra
 from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
+from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
@@ -24,13 +26,15 @@ from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, 
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, Waiting, slot_log
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.layout import Layout, in_one_layout
+from beam_joins.pipelines.formats.layout import Layout, in_one_layout, written_name
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind
 from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, PACKED, Format, format_of, has_format, plain_format, titles_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText
 from beam_joins.transforms.connect import calling, cause
 
 PART_BYTES: Final = 16 << 20
+_MISFITS, _LONGEST = 3, 40
+"""The numbers of columns of text that remarks name, and of characters of a value there."""
 _COMPRESSION: Final = 8
 """The assumed number of bytes of records per byte of a compressed file."""
 
@@ -105,10 +109,21 @@ class Changelog:
         return parts_of(self.files, self.first_part)
 
     def layouts(self) -> list[str]:
-        """The remarks of the summary on CSV files: the types of their columns, once for files that have the same."""
-        layouts = dict.fromkeys(file.layout for file in self.files if file.layout)
-        texts = [", ".join(f"{name}:{kind}" for name, kind in layout) for layout in layouts]
-        return [f"the columns of {self.name} in CSV are read as {each} ({self.columns.flag('schema')})" for each in texts]
+        """The remarks of the summary on CSV files: the types of their columns, once for files that have the same, and the values
+        that alone make text of columns.
+        """
+        flag, layouts = self.columns.flag("schema"), dict.fromkeys(file.layout for file in self.files if file.layout)
+        texts = [", ".join(f"{written_name(name)}:{kind}" for name, kind in layout) for layout in layouts]
+        remarks = [f"the columns of {self.name} in CSV are read as {each} ({flag})" for each in texts]
+        misfits = {each.column: (file, each) for file in reversed(self.files) for each in file.misfits}
+        for file, each in itertools.islice(misfits.values(), _MISFITS):
+            more = f", and in {counted(each.records - 1, 'more record')}" if each.records > 1 else ""
+            where = f"{each.text[:_LONGEST]!r} in {file.shown}, line {each.line:,}{more}"
+            named = f"{flag} {shlex.quote(f'{written_name(each.column)}:{each.kind}')}"
+            remarks.append(f"column '{each.column}' is text because of {where} ({named} makes it a bad record)")
+        if len(misfits) > _MISFITS:
+            remarks.append(f"of {self.name} {counted(len(misfits) - _MISFITS, 'more column')} became text because of one value")
+        return remarks
 
     def doubts(self) -> list[str]:
         """The remarks of the summary on rows that may lack columns, and on transactions that are not whole."""
@@ -140,7 +155,7 @@ class Changelog:
         if missing:
             absent, remedy = absent_columns(missing, may_be_empty=may_be_empty)
             remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), remedy)
-            raise InputError(f"{self.name} have {absent}: {self.files[0].shown} has {', '.join(columns)}; {remedy}")
+            raise InputError(f"{self.name} have {absent}: {self.files[0].shown} has {', '.join(map(written_name, columns))}; {remedy}")
 
     def _require_in_table(self, table: DatabaseTable, named: Sequence[tuple[str, str]]) -> None:
         """Raise InputError for columns that the table in the database does not have now."""

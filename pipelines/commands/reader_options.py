@@ -14,7 +14,7 @@ from beam_joins.pipelines.base.declared_options import DeclaredOption, declared_
 from beam_joins.pipelines.commands.command_spec import Side
 from beam_joins.pipelines.commands.program import Repeated
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes, enveloped
-from beam_joins.pipelines.formats.layout import TYPES, Layout, is_type
+from beam_joins.pipelines.formats.layout import QUOTED, TYPES, Layout, is_type, items_of, unquoted
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
 """Options of readers that a command sets itself, or names once for all inputs: ``--select`` takes columns."""
@@ -99,12 +99,12 @@ def columns_of(side: Side, args: Namespace) -> Columns:
 
 
 def names_in(listed: str) -> tuple[str, ...]:
-    """The columns of a list with commas.
+    """The columns of a list with commas, in double quotes where they have commas themselves.
 
-    >>> names_in("region, id")
-    ('region', 'id')
+    >>> names_in('region, "net, EUR"')
+    ('region', 'net, EUR')
     """
-    return tuple(filter(None, map(str.strip, listed.split(","))))
+    return tuple(map(unquoted, items_of(listed)))
 
 
 def _envelopes(side: Side, args: Namespace) -> Envelopes:
@@ -118,12 +118,12 @@ def _envelopes(side: Side, args: Namespace) -> Envelopes:
 def _schema_overrides(side: Side, args: Namespace) -> Layout:
     """The types of columns that the options give. Raises InputError."""
     values = []
-    for each in filter(None, map(str.strip, re.split(r",(?![^()]*\))", side.value_of(args, "schema_overrides")))):
+    for each in items_of(side.value_of(args, "schema_overrides")):
         name, _, kind = each.rpartition(":")
         if not name or not is_type(kind):
             flag = side.flag("schema_overrides")
             raise InputError(f"{flag}: {each} is not of the form COLUMN:TYPE with one of the types {', '.join(TYPES)}")
-        values.append((name, kind))
+        values.append((unquoted(name), kind))
     return tuple(values)
 
 
@@ -132,6 +132,8 @@ def _value(side: Side, args: Namespace, name: str) -> Any:
     text, option = side.value_of(args, name), _OPTIONS[name]
     if "Operations" in option.annotation:
         return _operations(side, args, name)
+    if text and name.endswith("_by") and "Sequence" not in option.annotation:
+        return unquoted(text)
     return (names_in(text) if "Sequence" in option.annotation else text) or None if text else None
 
 
@@ -142,8 +144,10 @@ def _operations(side: Side, args: Namespace, name: str) -> str | Mapping[str, li
     text = side.value_of(args, name)
     if not text:
         return None
-    column, _, listed = text.partition("=")
-    if "=" not in text and "str" in _OPTIONS[name].annotation:
+    quoted = QUOTED.match(text)
+    column, equals, listed = (text[: quoted.end()], *text[quoted.end() :].partition("=")[1:]) if quoted else text.partition("=")
+    column = unquoted(column)
+    if not equals and "str" in _OPTIONS[name].annotation:
         return str(column)
     if not column or not names_in(listed):
         raise InputError(f"{side.flag(name)}: {text!r} is no column with values: write {_metavar(_OPTIONS[name])}, as in op=d,delete")
