@@ -147,15 +147,15 @@ def _rows_of(
     named = [(columns.flag(option), name) for option, name in (*(("key", top) for top in tops), *of_order, *of_operation)]
     named += [("schema=", name) for name in (() if schema is None else schema.names)]
     changelog.require_all([(option, name) for option, name in (*named, *(("except_columns=", each) for each in omitted)) if name])
-    if schema is not None:
+    if schema is not None and schema.names:
         require_columns("key", key, schema)
     if schema is not None and not is_inferred:
         files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
         changelog = replace(changelog, files=files)
 
     def of_run(begin: PBegin) -> ChangelogRows:
-        typed = inferred_in_runs(begin, schema) if is_inferred else schema
-        reading = reading_of(changelog.columns, key, typed, omitted, there=changelog.seen, is_inferred=is_inferred)
+        typed = inferred_in_runs(begin, changelog, schema) if is_inferred else schema
+        reading = reading_of(changelog.columns, key, typed, omitted, is_inferred=is_inferred)
         return ChangelogRows(ReadFiles(changelog, ColumnReader(reading), on_bad_record), reading, key)
 
     return of_run

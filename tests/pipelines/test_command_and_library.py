@@ -313,6 +313,22 @@ def test_the_inferred_types_are_those_of_the_first_run_with_a_state(own_director
         run("2")
 
 
+@pytest.mark.parametrize(("suffix", "empty"), [("jsonl", ""), ("csv", "id,v,at\n"), ("csv", "")])
+def test_files_without_records_have_the_inferred_types_of_the_first_run_or_are_refused(
+    own_directory: Path, suffix: str, empty: str
+) -> None:
+    Path(f"0.{suffix}").write_bytes(lines({"id": 1, "v": 1.5, "at": 0}) if suffix == "jsonl" else b"id,v,at\n1,1.5,0\n")
+    Path(f"1.{suffix}").write_text(empty)
+
+    def run(n: int, state: str) -> list[Any]:
+        return rows_of(ReadChangelog(f"{n}.{suffix}", key="id", timestamp_by="at", schema="inferred"), f"--beam_joins_state={state}")
+
+    with pytest.raises(InputError, match="have no record that shows the types of columns: give schema=, or begin with files that"):
+        run(1, "new")
+    assert run(0, "state") == [{"id": 1, "v": 1.5, "at": 0}]
+    assert run(1, "state") == []
+
+
 @pytest.mark.parametrize("name", ["a.jsonl", "a.avro", "a.parquet"])
 def test_files_that_grow_have_the_same_inferred_types(own_directory: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(read_growing_changelog, "GrowingFiles", partial(to_the_end, read_growing_changelog.GrowingFiles))

@@ -169,14 +169,13 @@ def reading_of(
     schema: pa.Schema | None,
     omitted: Sequence[str] = (),
     *,
-    there: Collection[str] = (),
     is_inferred: bool = False,
 ) -> Reading:
-    """The reading of records for a table in Python: typed columns, or dicts without those ``omitted``. ``there`` are columns
-    that records have; with an inferred schema they have no others.
+    """The reading of records for a table in Python: typed columns, or dicts without those ``omitted``. With an inferred schema
+    records have no other columns.
     """
     if schema is None:
-        return Reading.of_objects(columns, paths_of(key, there), omitted)
+        return Reading.of_objects(columns, paths_of(key), omitted)
     reading = Reading.of_rows(columns, schema)
     return replace(reading, allowed=frozenset(schema.names)) if is_inferred else reading
 
@@ -188,19 +187,28 @@ def inferred_types(changelog: Changelog) -> pa.Schema:
     return row_types(replace(changelog, columns=Columns(key=(), side=changelog.columns.side)))
 
 
-def inferred_in_runs(begin: PBegin, inferred: pa.Schema) -> pa.Schema:
-    """The inferred types; with a state those of the first run."""
-    state = folder_for(begin)
-    if state is None:
-        return inferred
-    return text_schema(state.inputs.setdefault(f"{_INFERRED} {label_of(begin.pipeline)}", schema_text(inferred)))
+def inferred_in_runs(begin: PBegin, changelog: Changelog, inferred: pa.Schema) -> pa.Schema:
+    """The types inferred of a changelog; with a state those of the first run. Raises InputError for files without records, where
+    these would decide.
+    """
+    state, label = folder_for(begin), f"{_INFERRED} {label_of(begin.pipeline)}"
+    if state is not None and label in state.inputs:
+        return text_schema(state.inputs[label])
+    shows_types = changelog.first or not any(file.layout for file in changelog.files)
+    if not inferred.names or (state is not None and not shows_types):
+        raise InputError(
+            f"{changelog.name} have no record that shows the types of columns: give schema=, or begin with files that have some"
+        )
+    if state is not None:
+        state.inputs[label] = schema_text(inferred)
+    return inferred
 
 
 def require_columns(option: str, names: Sequence[str], schema: pa.Schema) -> None:
     """Raise ``ValueError`` for a column that is not in the schema, or that a dot leads into although it has no columns."""
     for top, *within in paths_of(names, schema.names):
         if top not in schema.names:
-            raise ValueError(f"{option}={names!r}: schema= has no column {top!r}; it has {', '.join(schema.names)}")
+            raise ValueError(f"{option}={names!r}: schema= has no column {top!r}; it has {', '.join(schema.names) or 'none'}")
         if within and not pa.types.is_struct(kind := schema.field(top).type):
             raise ValueError(
                 f"{option}={names!r}: column {top!r} has the type {kind} and no columns: give schema= with a struct there"
