@@ -84,8 +84,8 @@ def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> tuple[La
             types[name], odd = _type_in(pa.array([text or None for text in column], pa.string()))
             if odd is not None:
                 at = list(records)[column.index(odd[1])]
-                line = 1 + sum(each.count(b"\n") for each in lines[:at])
-                misfits.append(Misfit(name, *odd, line, column.count(odd[1])))
+                place = 1 + sum(each.count(b"\n") for each in lines[:at])
+                misfits.append(Misfit(name, *odd, place, column.count(odd[1])))
     return tuple((name, types[name]) for name in names), tuple(misfits)
 
 
