@@ -34,7 +34,7 @@ from beam_joins.pipelines.formats.csv_text import (
 )
 from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout, Misfit
+from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout, Misfit, written_name
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -248,16 +248,20 @@ def _row(
         if kind not in _TEXTS and name not in declared and _PADDED.match(text):
             return (
                 f"column '{name}' is {text!r}, which may be no number, as a postal code is none, and is {kind} in the records before "
-                f"it: say from the first run on what it is, with {option} ({name}:string or {name}:{kind})"
+                f"it: say from the first run on what it is, with {_types_by(option, name, 'string', kind)}"
             )
         try:
             row[name] = _value(text, kind) if text else None
         except (ValueError, InvalidOperation):
-            remedy = (
-                "" if name in declared else f": say from the first run on what it is, with {option} ({name}:double or {name}:string)"
-            )
+            types = _types_by(option, name, "double", "string")
+            remedy = "" if name in declared else f": say from the first run on what it is, with {types}"
             return f"column '{name}' is not of type {kind}: {text!r}{remedy}"
     return row
+
+
+def _types_by(option: str, name: str, *kinds: str) -> str:
+    """An option with the types that it may give a column: those alone in Python, whose ``schema=`` has another form."""
+    return f"{option} ({' or '.join(kind if option.endswith('=') else f'{written_name(name)}:{kind}' for kind in kinds)})"
 
 
 def _value(text: str, kind: str) -> Any:
