@@ -90,6 +90,21 @@ def test_a_wrong_value_of_an_option_of_beam_is_one_line(main: Callable[[], int],
     assert refused(ran) == "--max_num_workers: invalid int value: 'abc'"
 
 
+@pytest.mark.parametrize(
+    ("event", "format_"),
+    [
+        ('{"op": "c", "after": {"id": 1}, "source": {"lsn": 1}}', "debezium"),
+        ('{"schema": {}, "payload": {"op": "c"}}', "debezium"),
+        ('{"action": "I", "schema": "public", "table": "o", "columns": []}', "wal2json"),
+        ('{"database": "shop", "table": "o", "type": "insert", "ts": 1, "data": {"id": 1}}', "maxwell"),
+    ],
+)
+def test_envelopes_that_are_read_as_rows_are_told_with_their_format(beam_joins: Run, event: str, format_: str) -> None:
+    Path("events.jsonl").write_text(f"{event}\n", encoding="utf-8")
+    ran = beam_joins("table", "--input", "events.jsonl", "--key", "nr", "--latest", "x.jsonl")
+    assert refused(ran).endswith(f"; these are events of {format_}: give --format {format_}")
+
+
 def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
