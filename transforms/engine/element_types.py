@@ -58,7 +58,11 @@ def is_of_others(hint: Any, *kinds: type) -> bool:
     if isinstance(hint, typehints.UnionConstraint):
         return all(is_of_others(each, *kinds) for each in hint.union_types)
     hint = next((kind for constraint, kind in _OF_CONSTRAINTS.items() if isinstance(hint, constraint)), hint)
-    return isinstance(hint, type) and not any(issubclass(hint, kind) or issubclass(kind, hint) for kind in (*kinds, *_WRAPPERS))
+    return (
+        isinstance(hint, type)
+        and hint is not Any
+        and not any(issubclass(hint, kind) or issubclass(kind, hint) for kind in (*kinds, *_WRAPPERS))
+    )
 
 
 def annotated(annotated: Any, name: str) -> Any:
