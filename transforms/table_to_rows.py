@@ -27,8 +27,8 @@ _ABOUT: Final = pa.schema([("timestamp", pa.int64()), ("position", pa.int64())])
 
 
 class TableToRows(Transform[TableInput, PCollection[beam.Row]]):
-    """Emits a table as rows with a Beam schema, for ``SqlTransform``, ``to_dataframe``, ``WriteToBigQuery``, ``assert_that`` and
-    whatever else takes rows. Keys and values must be typed columns.
+    """Emits a table as rows with a Beam schema, for ``SqlTransform``, ``to_dataframe``, ``assert_that``, the Storage Write API of
+    ``WriteToBigQuery`` and whatever else takes rows. Keys and values must be typed columns.
 
     * ``records``: ``"rows"`` (default) are the final rows, for bounded input: the columns of the key, then those of the value.
       ``"changes"`` are all changes, with the rows ``old`` and ``new``, null where the row does not exist. ``"upserts"`` are the new
