@@ -29,7 +29,8 @@ def draw(events: Sequence[Event], title: str, texts: Mapping[int, str]) -> str:
     positions = sorted({event.position for event in events})
     lanes = {name: sorted({event.key for event in events if event.table == name}) for name in (LEFT, RIGHT, RESULT)}
     label = 30 + round(_LETTER * max((len(key) for keys in lanes.values() for key in keys), default=1)) + 52
-    step = max(_distance(events, positions), _LETTER * max(map(len, texts.values()), default=0) + 8)
+    letters = max(map(len, texts.values()), default=0)
+    step, anchor = max(_distance(events, positions), _LETTER * letters + 8), "start" if letters > 6 else "middle"
     at = {position: round(label + step * n) for n, position in enumerate(positions)}
     end = round(label + step * len(positions))
     body, y = [], _TOP
@@ -45,7 +46,7 @@ def draw(events: Sequence[Event], title: str, texts: Mapping[int, str]) -> str:
     height = y - _GAP + _MARGIN
     grid = [
         f'<path d="M{x} {_TOP - 6}V{height - _MARGIN}" stroke="#c3ccd9" stroke-dasharray="2 4"/>'
-        f'<text x="{x}" y="{_TOP - 12}" text-anchor="middle" fill="#5b6678">{texts[position]}</text>'
+        f'<text x="{x}" y="{_TOP - 12}" text-anchor="{anchor}" fill="#5b6678">{texts[position]}</text>'
         for position, x in at.items()
     ]
     return "\n".join(
