@@ -78,6 +78,7 @@ def ran(folder: Path, *options: str, left: list[dict[str, Any]] = ORDERS) -> int
         (["--right-key", "key"], [{"id": 1, "position": 1}], "'key' text: no left row would find a right one"),
         (["--right-key", "key"], [{"id": "a", "position": "x"}], "left.jsonl: column 'position' is not a whole number: 'x'"),
         (["--right-key", "key"], [{"id": "a", "position": 1, "op": "zap"}], "'op' is 'zap': add zap to --left-apply-as-upserts"),
+        (["--right-key", "key"], [{"op": "c", "source": {}, "after": {}}], "--output-records upserts makes rows of them"),
         (["--right-key", "key"], [{"id": 1, "position": n} for n in range(501)], "more than 500 records"),
     ],
 )

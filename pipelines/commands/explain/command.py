@@ -116,10 +116,16 @@ def _take_defaults(args: argparse.Namespace) -> set[str]:
         for side in EXPLAIN.sides:
             if side.value_of(args, name) is None:
                 side.set(args, name, BOTH.value_of(args, name))
+    from beam_joins.pipelines.formats.envelopes.readers import SHOWN_BY
+
     looked_at = [_changelog(side, args, looks=True) for side in EXPLAIN.sides]
     has = [set(changelog.rows_have) for changelog in looked_at]
     of_both = next((name for name in (POSITION, "lsn") if all(name in names for names in has)), None)
     are_ordered = any(side.value_of(args, name) is not None for side in EXPLAIN.sides for name in ("sequence_by", "timestamp_by"))
+    for side, names in zip(EXPLAIN.sides, has, strict=True):
+        if any(shown <= names for shown in SHOWN_BY) and not names.issuperset(names_in(side.value_of(args, "key") or str(side.key))):
+            rows = f"{program('table')} --output rows.jsonl --output-records upserts makes rows of them"
+            raise InputError(f"{side.name}: {side.path(args)} has events in envelopes, which explain does not read: {rows}")
     by_default = set[str]()
     for side, changelog, names in zip(EXPLAIN.sides, looked_at, has, strict=True):
         if of_both is not None and not are_ordered:
