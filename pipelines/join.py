@@ -10,7 +10,6 @@ from beam_joins.how import How
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command
-from beam_joins.pipelines.commands.select import ALL, Item, parse_select
 
 PROGRAM: Final = program("join")
 EXAMPLES: Final = f"""\
@@ -62,10 +61,8 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _items(args: argparse.Namespace) -> tuple[Item, ...]:
-    if args.select:
-        return parse_select(args.select, [side.option for side in JOIN.sides])
-    return (Item(0, ALL),) if args.how in ("semi", "anti") else (Item(0, ALL), Item(1, ALL))
+def _select(args: argparse.Namespace) -> str:
+    return args.select or ("left.*" if args.how in ("semi", "anti") else "left.*, right.*")
 
 
 JOIN: Final = Names(
@@ -75,7 +72,7 @@ JOIN: Final = Names(
     "and its final rows.",
     examples=EXAMPLES,
     add_options=_add_options,
-    items=_items,
+    select=_select,
     fixed=("foreign_key", "how", "select"),
 )
 

@@ -18,7 +18,7 @@ from beam_joins.how import LookupHow
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command
-from beam_joins.pipelines.commands.select import ALL, ROW, Item
+from beam_joins.pipelines.commands.select import quoted
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.at_least import AtLeast
@@ -131,7 +131,7 @@ ORDERS: Final = Names(
     "Without options it runs on sample data.",
     examples=EXAMPLES,
     add_options=_add_options,
-    items=lambda args: (Item(0, ALL), Item(1, ROW, args.customer_field)),
+    select=lambda args: f"orders.*, customers as {quoted(args.customer_field)}",
     fixed=("foreign_key", "how", "amount", "min_amount", "customer_field"),
     keeps=_minimal_amount,
     prepare=_prepare,

@@ -11,7 +11,6 @@ from typing import Final
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command
-from beam_joins.pipelines.commands.select import parse_select
 
 PROGRAM: Final = program("table")
 ROWS: Final = Side("rows", "", "id")
@@ -51,7 +50,7 @@ TABLE: Final = Names(
     about="The table of a changelog: its changes with old and new rows, and its final rows.",
     examples=EXAMPLES,
     add_options=_add_options,
-    items=lambda args: parse_select(args.select, [ROWS.option]),
+    select=lambda args: args.select,
     fixed=("select",),
 )
 

@@ -1,10 +1,35 @@
-"""Errors of input and output, shown to users in one sentence and without a stack trace."""
+"""Errors of input and output, shown to users in one sentence and without a stack trace: raised here, or wrapped by a runner."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final, TypeVar
 
 from beam_joins.errors import InputError, OutputError
-from beam_joins.pipelines.base.failure_cause import found_in
+
+E = TypeVar("E")
+_WHILE: Final = r" \[while running '[^\n]*"
+
+
+def exception_in(error: BaseException, kinds: Mapping[str, Callable[[str], E]]) -> E | None:
+    r"""Finds the first exception of one of these kinds in a runner's error, and makes it again from its
+    sentence.
+
+    >>> text = "Traceback ...\nbeam_joins.errors.CorruptData: runs/000001/a.arrow is gone [while running 'Join']\n"
+    >>> exception_in(RuntimeError(text), {"CorruptData": str, "StateRefused": str})
+    'runs/000001/a.arrow is gone'
+    >>> exception_in(RuntimeError("something else"), {"CorruptData": str})
+    """
+    written = re.compile(rf"\b\w+\.(?P<kind>{'|'.join(kinds)}): (?P<sentence>[^\n]+?)(?:{_WHILE})?$", re.MULTILINE)
+    cause: BaseException | None = error
+    while cause is not None:
+        for each in type(cause).__mro__:
+            if each.__name__ in kinds:
+                return kinds[each.__name__](re.sub(rf"{_WHILE}$", "", str(cause)))
+        if match := written.search(str(cause)):
+            return kinds[match["kind"]](match["sentence"])
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def input_error_in(error: BaseException) -> InputError | None:
@@ -15,7 +40,7 @@ def input_error_in(error: BaseException) -> InputError | None:
     InputError('a.jsonl:3: not JSON')
     >>> input_error_in(RuntimeError("something else"))
     """
-    return found_in(error, {"InputError": InputError, "OutputError": OutputError})
+    return exception_in(error, {"InputError": InputError, "OutputError": OutputError})
 
 
 def os_sentence(path: str, error: OSError) -> str:

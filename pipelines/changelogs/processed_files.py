@@ -1,4 +1,4 @@
-"""Remembers the files of a changelog that earlier runs have read: each is read once, and must not change."""
+"""Decides which files of a changelog are new and complete: each is read once, and must not change afterwards."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -24,6 +24,26 @@ class Content(NamedTuple):
     written: int
     checksum: str
     changed: int = 0
+
+
+class NewFiles:
+    """Decides which files are complete: those whose size and time have not changed since the last look.
+
+    >>> growing, whole = (File(path=f"{n}.csv", bytes=n, shown="", format="csv", written=7) for n in (1, 2))
+    >>> arrivals = NewFiles()
+    >>> arrivals.whole([growing, whole])
+    []
+    >>> [file.path for file in arrivals.whole([File(path="1.csv", bytes=9, shown="", format="csv", written=8), whole])]
+    ['2.csv']
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def whole(self, files: Sequence[File]) -> list[File]:
+        """The files among all present ones that have not changed since the last call."""
+        before, self._seen = self._seen, {file.path: (file.bytes, file.written) for file in files}
+        return [file for file in files if before.get(file.path) == self._seen[file.path]]
 
 
 class SeenFiles:

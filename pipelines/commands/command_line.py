@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins import FunctionFailed
 from beam_joins.errors import InputError, OutputError
-from beam_joins.pipelines.base.failure_cause import found_in
-from beam_joins.pipelines.base.input_error import input_error_in, os_sentence
+from beam_joins.pipelines.base.input_error import exception_in, input_error_in, os_sentence
 from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 from beam_joins.pipelines.commands.options_file import options_in
 from beam_joins.pipelines.commands.program import Parser
@@ -114,7 +113,7 @@ def sentence_and_code(error: BaseException) -> tuple[object, int]:
         return wrong, FAILED if isinstance(wrong, OutputError) else WRONG_INPUT
     if isinstance(error, RunnerSetupError):
         return error, WRONG_INPUT
-    if (failure := found_in(error, _MADE_IT_FAIL)) is not None:
+    if (failure := exception_in(error, _MADE_IT_FAIL)) is not None:
         return failure
     if isinstance(error, JobFailed):
         return error, FAILED

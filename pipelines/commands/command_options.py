@@ -37,7 +37,7 @@ def what_is_made(names: Names, args: argparse.Namespace) -> dict[str, Any]:
     Raises InputError.
     """
     values = {name: value for name in _OF_JOB if (value := getattr(args, name, None)) is not None}
-    made = {"items": names.items(args), "keeps": names.keeps(args), "reports": bool(args.report)}
+    made = {"select": names.select(args), "keeps": names.keeps(args), "reports": bool(args.report)}
     return {**made, **values, "foreign_key": names_in(getattr(args, "foreign_key", None) or "")}
 
 

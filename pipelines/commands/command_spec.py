@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from beam_joins.how import How
-from beam_joins.pipelines.commands.select import Item
 from beam_joins.pipelines.formats.changelog_columns import flag_of
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class Names:
     """A command: its inputs, one or two, its help, and how its messages and results call things.
 
     ``add_options`` adds options of its own; those in ``fixed`` must be the same in all incremental runs.
-    ``items`` says what a row of the result is made of, and ``keeps`` which rows of the first input are in its
+    ``select`` gives the columns of the result, as ``--select`` names them, and ``keeps`` which rows of the first input are in its
     table (None: all). ``prepare`` sees to defaults before a run that stands alone.
     """
 
@@ -80,7 +79,7 @@ class Names:
     about: str
     examples: str
     add_options: Callable[[ArgumentParser], None]
-    items: Callable[[Namespace], tuple[Item, ...]]
+    select: Callable[[Namespace], str]
     fixed: tuple[str, ...]
     keeps: Callable[[Namespace], "AtLeast | None"] = lambda args: None
     prepare: Callable[[Namespace], None] = lambda args: None

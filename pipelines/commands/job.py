@@ -1,20 +1,16 @@
-"""The job of a command: its inputs, checked, the pipeline over them, and the publication of its results."""
+"""The job of a command: its inputs, checked, and the rows of its result."""
 
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-import apache_beam as beam
 import pyarrow as pa
-from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.errors import InputError
 from beam_joins.how import How
-from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.changelog_files import Changelog
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
@@ -22,18 +18,15 @@ from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LACKING, Names
-from beam_joins.pipelines.commands.pipeline import JobShape, pipeline_of
-from beam_joins.pipelines.commands.runner_setup import any_runner
-from beam_joins.pipelines.commands.select import Item, Share, shares_of
+from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.summary import Summary
-from beam_joins.pipelines.commands.watched_run import WatchedRun
 from beam_joins.pipelines.formats.change_records import ChangeRecords, Made, TableRecords, TextRecords
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
 from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
-from beam_joins.pipelines.results.output_files import Output, Staging
+from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect import PlainRows, StateFolder, TableType
+from beam_joins.transforms.connect import PlainRows, TableType
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 """The kinds of the values in the key columns of each changelog, in words."""
@@ -53,7 +46,8 @@ class Job:
 
     names: Names
     changelogs: tuple[Changelog, ...]
-    items: tuple[Item, ...]
+    select: str
+    """The columns of the result, as ``--select`` names them."""
     how: How = "inner"
     foreign_key: tuple[str, ...] = ()
     """The columns of the left rows with the key of a right row; empty: the keys are joined."""
@@ -76,7 +70,7 @@ class Job:
         """The part of each side in a row of the result, by the side's number. Raises InputError."""
         options = [side.option for side in self.names.sides]
         shares = shares_of(
-            self.items, options, [each.rows_have for each in self.changelogs], LACKING.get(self.how, ()), self.names.rename
+            self.select, options, [each.rows_have for each in self.changelogs], LACKING.get(self.how, ()), self.names.rename
         )
         if self.how in ("semi", "anti") and 1 in shares:
             raise InputError(f"--how {self.how} gives left rows alone: leave the columns of the right side out of --select")
@@ -296,38 +290,6 @@ class Job:
             except ValueError as error:
                 raise InputError(f"{option}: {path}: {error}") from error
         return Output(name, path, records, member=records.form, owner=owner, in_parts=in_parts)
-
-    def run(
-        self, outputs: tuple[Output, ...], options: PipelineOptions, progress: Progress, merge: Callable[[str], None] | None = None
-    ) -> tuple[Report, dict[str, list[str]]]:
-        """Run it; gives what was counted, and for each output the paths of its files. ``merge`` takes the file of the
-        output that is merged into a table, the last one.
-        """
-        with Staging(outputs) as staging:
-            report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
-            with ExitStack() as running:
-                with progress.phase("starting the runner"):
-                    ready = running.enter_context(any_runner(options, sum(each.bytes for each in self.changelogs)))
-                run = WatchedRun(self.changelogs, report_path, staging.size_text)
-                watched = run.run(self.pipeline(outputs, ready, staging, report_path), progress)
-            with progress.phase("finishing"):
-                report = run.report(watched)
-                return report, staging.publish_parts(report.parts_of(outputs), merge)
-
-    def pipeline(
-        self,
-        outputs: tuple[Output, ...],
-        options: PipelineOptions,
-        staging: Staging,
-        report_path: str,
-        folder: StateFolder | None = None,
-    ) -> beam.Pipeline:
-        """The pipeline, which writes parts of the outputs, and a report that names them; with a folder it
-        goes on where the last run ended.
-        """
-        forms = tuple(dict.fromkeys(output.records.form for output in outputs))
-        shape = JobShape(self.changelogs, self.readings(forms), self.shares, self.how, self.keeps, self.on_bad_record, self.reports)
-        return pipeline_of(shape, outputs, options, staging, report_path, folder)
 
 
 def _units_of_texts(*keys: tuple[Changelog, str]) -> list[str] | None:

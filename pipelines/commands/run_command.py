@@ -75,14 +75,14 @@ def _alone(
     with standard_streams(names, args), spooled_inputs(names, args):
         with progress.phase("start-up"):
             from beam_joins.pipelines.commands.merged_result import MergedResult
-            from beam_joins.pipelines.commands.single_run import job_alone
+            from beam_joins.pipelines.commands.single_run import job_alone, run_alone
 
             job, outputs = job_alone(names, args)
             if (merged := MergedResult.of(args)) is not None:
                 outputs += (merged.output(job),)
                 merged.prepare(job, first=True)
         exports.started(job, outputs)
-        report, files = job.run(outputs, options, progress, None if merged is None else merged.replace)
+        report, files = run_alone(job, outputs, options, progress, None if merged is None else merged.replace)
         if merged is not None:
             files[TO] = [merged.shown]
         if result is not None:

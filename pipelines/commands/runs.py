@@ -3,13 +3,11 @@
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.interruption import Interruption
@@ -21,6 +19,7 @@ from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Name
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
+from beam_joins.pipelines.commands.pipeline import StartRunner, run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.commands.run_memory import CommandMemory
 from beam_joins.pipelines.commands.runs_options import (
@@ -33,7 +32,6 @@ from beam_joins.pipelines.commands.runs_options import (
 )
 from beam_joins.pipelines.commands.spooled_inputs import spooled
 from beam_joins.pipelines.commands.summary import Summary
-from beam_joins.pipelines.commands.watched_run import WatchedRun
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output
 from beam_joins.pipelines.results.publication import Move
@@ -42,8 +40,6 @@ from beam_joins.transforms.connect import StateFolder, StateRefused
 
 Arrived = Mapping[str, Sequence[File]]
 """The files of each input."""
-Runner = Callable[[int], AbstractContextManager[PipelineOptions]]
-"""Starts what runs pipelines whose input has so many bytes, and gives the options that use it."""
 
 
 class Ended(NamedTuple):
@@ -88,7 +84,9 @@ class Runs:
             for side, columns in self._columns.items()
         }
 
-    def run(self, arrived: Arrived, runner: Runner, progress: Progress, interruption: Interruption, exports: Exports) -> Ended | None:
+    def run(
+        self, arrived: Arrived, start: StartRunner, progress: Progress, interruption: Interruption, exports: Exports
+    ) -> Ended | None:
         """A run over the files among these that no run has read; ``None`` if there is none, or with --follow
         at first none of one side.
 
@@ -118,14 +116,8 @@ class Runs:
                 memory.seen[side].add(files)
             exports.started(job, outputs, folder.run)
             with Staging(outputs) as staging:
-                report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
-                with ExitStack() as running:
-                    with progress.phase("starting the runner"):
-                        ready = running.enter_context(runner(sum(each.bytes for each in job.changelogs)))
-                    run = WatchedRun(job.changelogs, report_path, staging.size_text)
-                    watched = run.run(job.pipeline(outputs, ready, staging, report_path, folder), progress)
+                report: Report = run_job(job, outputs, staging, start, progress, folder)
                 with progress.phase("finishing"):
-                    report = run.report(watched)
                     moves = _whole(staging, outputs, report)
                     for side, files in in_folders.items():
                         memory.seen[side].require_unchanged(files)

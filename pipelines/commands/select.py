@@ -13,7 +13,7 @@ _NAME: Final = r'"(?:[^"]|"")+"|[^\s",.]+'
 _ITEM: Final = re.compile(rf"\s*(?P<first>{_NAME})(?:\.(?P<column>{_NAME}))?(?:\s+as\s+(?P<name>{_NAME}))?\s*(?:,|$)")
 
 
-class Item(NamedTuple):
+class _Item(NamedTuple):
     """A column of a side, ``ALL`` of them, or the whole ``ROW`` as an object; ``name``: what it is called in
     the result, if otherwise.
     """
@@ -35,24 +35,24 @@ class Share(NamedTuple):
     allowed: frozenset[str] | None = None
 
 
-def parse_select(text: str, sides: Sequence[str]) -> tuple[Item, ...]:
+def _items(text: str, sides: Sequence[str]) -> tuple[_Item, ...]:
     """The items of ``--select``; with one side alone columns have no name of a side before them.
 
     Raises InputError.
 
-    >>> parse_select('left.*, right."full name" as customer, right as raw', ("left", "right"))
-    (Item(side=0, column='*', name=''), Item(side=1, column='full name', name='customer'), Item(side=1, column='', name='raw'))
-    >>> parse_select("id,name as n", ("",))
-    (Item(side=0, column='id', name=''), Item(side=0, column='name', name='n'))
+    >>> _items('left.*, right."full name" as customer, right as raw', ("left", "right"))
+    (_Item(side=0, column='*', name=''), _Item(side=1, column='full name', name='customer'), _Item(side=1, column='', name='raw'))
+    >>> _items("id,name as n", ("",))
+    (_Item(side=0, column='id', name=''), _Item(side=0, column='name', name='n'))
     """
     items, at = [], 0
     while at < len(text):
         match = _ITEM.match(text, at)
         first, column, name = (_unquoted(each or "") for each in match.groups()) if match else ("", "", "")
         if len(sides) == 1 and match and not column:
-            items.append(Item(0, first, name))
+            items.append(_Item(0, first, name))
         elif len(sides) > 1 and match and first in sides and (column or name):
-            items.append(Item(sides.index(first), column or ROW, name))
+            items.append(_Item(sides.index(first), column or ROW, name))
         else:
             item = text[at:].split(",", maxsplit=1)[0].strip()
             quotes = "; a name with spaces stands in double quotes" if " " in item and '"' not in item else ""
@@ -64,17 +64,19 @@ def parse_select(text: str, sides: Sequence[str]) -> tuple[Item, ...]:
 
 
 def shares_of(
-    items: Sequence[Item], sides: Sequence[str], columns: Sequence[Sequence[str]], lacking: Container[int], rename: str
+    select: str, sides: Sequence[str], columns: Sequence[Sequence[str]], lacking: Container[int], rename: str
 ) -> dict[int, Share]:
     """The part of each side in a row of the result, by the side's number; none for a side that gives nothing.
 
-    ``columns`` are those that the sides are known to have; ``lacking`` are the sides that a row of the result
+    ``select`` is the text of the option, in which columns have no name of a side before them where there is one
+    side alone. ``columns`` are those that the sides are known to have; ``lacking`` are the sides that a row of the result
     may be without. All columns of a side are taken as they come where no other name can be one of theirs.
     Raises InputError for two columns of one name.
 
-    >>> shares_of([Item(0, "*"), Item(1, "*")], ("left", "right"), (["id", "by"], ["id"]), (), "")[0].columns
+    >>> shares_of("left.*, right.*", ("left", "right"), (["id", "by"], ["id"]), (), "")[0].columns
     (('id', 'left_id'), ('by', 'by'))
     """
+    items = _items(select, sides)
     shares: dict[int, Share] = {}
     taken: dict[int, list[tuple[str, str, bool]]] = {}
     for side in sorted({item.side for item in items}):
@@ -102,6 +104,16 @@ def shares_of(
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"the result would have two columns '{twice[0]}': {rename}")
     return dict(sorted(shares.items()))
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in ``--select``, whatever is in it.
+
+    >>> quoted("Ship To")
+    '"Ship To"'
+    """
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _unquoted(name: str) -> str:

@@ -1,20 +1,26 @@
-"""The job of a run without state, or of a dry run: finds and inspects its files, and checks its results,
-before anything runs.
-"""
+"""A run without state: finds and inspects its files, checks its results, runs, and publishes."""
 
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.changelog_files import Changelog, changelog_of_table, find_changelog, look_into
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
 from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.pipeline import run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
+from beam_joins.pipelines.commands.runner_setup import any_runner
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, descriptions, refuse_same
 from beam_joins.pipelines.formats.change_records import Made
-from beam_joins.pipelines.results.output_files import Output, absent_folders, check_output, refuse_inputs
+from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output, refuse_inputs
+from beam_joins.pipelines.results.write_parts import Report
 
 
 def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool = True) -> tuple[Job, tuple[Output, ...]]:
@@ -59,3 +65,15 @@ def _changelog(side: Side, args: Namespace, look_bytes: int) -> Changelog:
     if files is not None:
         return look_into(side.name, tuple(replace(file, look_bytes=look_bytes) for file in files), columns)
     return find_changelog(side.name, side.path(args), columns, look_bytes=look_bytes, folders=bool(args.state_dir))
+
+
+def run_alone(
+    job: Job, outputs: tuple[Output, ...], options: PipelineOptions, progress: Progress, merge: Callable[[str], None] | None = None
+) -> tuple[Report, dict[str, list[str]]]:
+    """Run a job; gives what was counted, and for each output the paths of its files. ``merge`` takes the file of the
+    output that is merged into a table, the last one.
+    """
+    with Staging(outputs) as staging:
+        report = run_job(job, outputs, staging, partial(any_runner, options), progress)
+        with progress.phase("finishing"):
+            return report, staging.publish_parts(report.parts_of(outputs), merge)

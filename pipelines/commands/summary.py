@@ -11,8 +11,7 @@ from beam_joins.pipelines.base.paths import matching
 from beam_joins.pipelines.changelogs.read_records import READ, SKIPPED
 from beam_joins.pipelines.commands.command_spec import LATEST, TO, Names
 from beam_joins.pipelines.commands.standard_streams import STANDARD
-from beam_joins.pipelines.commands.steps import Step
-from beam_joins.pipelines.commands.watched_run import watched_of
+from beam_joins.pipelines.commands.watched_run import Step, watched_of
 from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY, Tally, add_up
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import ABSENT_DELETES, SUPERSEDED_ROWS

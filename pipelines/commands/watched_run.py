@@ -13,7 +13,6 @@ from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.changelog_files import Changelog
 from beam_joins.pipelines.changelogs.read_log import LogEntries, ReadLog, WasRead, read_said
 from beam_joins.pipelines.commands.engine_figures import EngineFigures
-from beam_joins.pipelines.commands.steps import Step, steps_of
 from beam_joins.pipelines.results.write_parts import Report, read_report
 
 _LOG: Final = "read.log"
@@ -24,6 +23,13 @@ def log_beside(path: str, changelog: int) -> LogEntries | None:
     files cannot be appended to.
     """
     return LogEntries(os.path.join(os.path.dirname(path), _LOG), changelog) if is_local(path) else None
+
+
+class Step(NamedTuple):
+    """A step and those whose outputs it takes, by name."""
+
+    name: str
+    takes: tuple[str, ...]
 
 
 class Watched(NamedTuple):
@@ -81,3 +87,21 @@ class WatchedRun:
             result.wait_until_finish()
         steps = steps_of(pipeline)
         return Watched(EngineFigures.of(result, [step.name for step in steps]), tuple(self._log.read()), steps)
+
+
+def steps_of(pipeline: beam.Pipeline) -> tuple[Step, ...]:
+    """The outermost transforms of a pipeline, each behind those that it takes from.
+
+    >>> pipeline = beam.Pipeline()
+    >>> _ = pipeline | "Numbers" >> beam.Create([1, 2]) | "Doubled" >> beam.Map(lambda number: 2 * number)
+    >>> steps_of(pipeline)
+    (Step(name='Numbers', takes=()), Step(name='Doubled', takes=('Numbers',)))
+    """
+    root = pipeline.transforms_stack[0]
+    return tuple(
+        Step(
+            part.full_label,
+            tuple(dict.fromkeys(source.producer.full_label.split("/")[0] for source in part.inputs if source.producer is not None)),
+        )
+        for part in root.parts
+    )

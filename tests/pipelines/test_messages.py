@@ -24,9 +24,8 @@ from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.report.page import page_of
 from beam_joins.pipelines.commands.runs import Runs
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
-from beam_joins.pipelines.commands.steps import Step
 from beam_joins.pipelines.commands.summary import Summary
-from beam_joins.pipelines.commands.watched_run import Watched, WatchedReport
+from beam_joins.pipelines.commands.watched_run import Step, Watched, WatchedReport
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.join import JOIN
 from beam_joins.pipelines.orders import ORDERS

@@ -18,9 +18,8 @@ from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigu
 from beam_joins.pipelines.commands.report import page
 from beam_joins.pipelines.commands.report.page import page_of
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
-from beam_joins.pipelines.commands.steps import Step
 from beam_joins.pipelines.commands.summary import Summary
-from beam_joins.pipelines.commands.watched_run import Watched, WatchedReport
+from beam_joins.pipelines.commands.watched_run import Step, Watched, WatchedReport
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.orders import ORDERS
 from beam_joins.pipelines.results.count_figures import count_times

@@ -20,6 +20,7 @@ from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.read_table import Reads, key_in_columns, paths_of, table_of
 from beam_joins.transforms.connect import StateFolder, as_arrow, declared_schema, folder_for, label_of, schema_text, text_schema
+from beam_joins.unchanged import Complete
 
 _SEEN: Final = "tables seen"
 """The name under which a state remembers the tables of envelopes; a state of an earlier version does not have it."""
@@ -35,7 +36,7 @@ class ChangelogRows(NamedTuple):
 
     read: beam.PTransform[PBegin, Any]
     reading: Reading
-    key: Sequence[str]
+    key: Sequence[str] = ()
     nested: bool = True
 
     def of_run(self, begin: PBegin) -> "ChangelogRows":
@@ -45,8 +46,9 @@ class ChangelogRows(NamedTuple):
     def table(
         self,
         *,
-        emit: Emit,
+        emit: Emit = "updates",
         without_earlier: Literal["fail", "drop"] = "fail",
+        completed_by: Complete | None = None,
         except_columns: Sequence[str] = (),
         ordered: bool = True,
     ) -> Reads:
@@ -59,6 +61,7 @@ class ChangelogRows(NamedTuple):
             key=key_in_columns(self.key, nested=self.nested) if is_typed else KEY,
             emit=emit,
             without_earlier=without_earlier,
+            completed_by=completed_by,
             except_columns=except_columns if is_typed else (),
             ordered=ordered,
         )
