@@ -19,7 +19,6 @@ from beam_joins.pipelines.commands.reader_options import (
     names_in,
     take_defaults,
 )
-from beam_joins.pipelines.commands.select import ROW, Item
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.changelogs.changelog_files import Changelog
@@ -39,9 +38,8 @@ examples:
 BOTH: Final = Side("rows", "", "id")
 
 
-def _items(args: argparse.Namespace) -> tuple[Item, ...]:
-    both = (Item(0, ROW, "left"), Item(1, ROW, "right"))
-    return both[:1] if args.how in ("semi", "anti") else both
+def _select(args: argparse.Namespace) -> str:
+    return "left as left" if args.how in ("semi", "anti") else "left as left, right as right"
 
 
 EXPLAIN: Final = Names(
@@ -50,7 +48,7 @@ EXPLAIN: Final = Names(
     about="Show what a join makes of two small changelogs, position by position: the changes of both tables and of the result.",
     examples=EXAMPLES,
     add_options=lambda parser: None,
-    items=_items,
+    select=_select,
     fixed=(),
 )
 
@@ -85,7 +83,7 @@ def _explain(args: argparse.Namespace) -> None:
     Job(
         names=EXPLAIN,
         changelogs=looked_at,
-        items=EXPLAIN.items(args),
+        select=EXPLAIN.select(args),
         how=args.how,
         foreign_key=foreign_key,
         on_bad_record="fail",
