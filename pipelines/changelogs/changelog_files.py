@@ -22,7 +22,7 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS, absent_columns, first_records, types_of_files
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
-from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS
+from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, ENVELOPES, NOT_READ, READERS, SHOWN_BY
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, Waiting, slot_log
 from beam_joins.pipelines.formats.file_parts import File, Part
@@ -154,6 +154,12 @@ class Changelog:
             missing = {each: None for each in missing if self._shows_absent(each[1])}
         if missing:
             absent, remedy = absent_columns(missing, may_be_empty=may_be_empty)
+            envelopes = [name for shown, name in SHOWN_BY.items() if shown <= columns.keys() and not self.columns.enveloped]
+            if envelopes:
+                of_command = f"give {self.columns.flag('format')} {envelopes[0]}"
+                remedy = f"these are events of {envelopes[0]}: " + (
+                    of_command if self.columns.side is not None else "read them with ReadChangeEvents"
+                )
             remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), remedy)
             raise InputError(f"{self.name} have {absent}: {self.files[0].shown} has {', '.join(map(written_name, columns))}; {remedy}")
 

@@ -3,7 +3,7 @@
 import ast
 import re
 from argparse import SUPPRESS, Namespace
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final
@@ -25,6 +25,8 @@ _OF_EVENTS: Final = {name: option for name, option in _ALL_OF_EVENTS.items() if 
 _OPTIONS: Final = {**_OF_EVENTS, **_OF_ROWS}
 READER_OPTIONS: Final = (*_OPTIONS, "schema_overrides")
 """The names of the options of an input."""
+ROW_OPTIONS: Final = (*_OF_ROWS, "schema_overrides")
+"""The names of those of an input without envelopes."""
 _DEFAULTS: Final = {"timestamp_by": "updated_at", "sequence_by": "lsn", "apply_as_deletes": f"op={','.join(sorted(DELETES))}"}
 """The defaults of options of inputs without envelopes, as they are written."""
 _SHOWN_DEFAULTS: Final = {
@@ -35,9 +37,11 @@ _SHOWN_DEFAULTS: Final = {
 _LITERAL: Final = re.compile(r"``(.+?)``|:(class|data):`~?([\w.]+)`")
 
 
-def add_reader_options(group: Any, side: Side, *, shown: bool = True) -> None:
-    """Add the options of an input to a group of the parser; ``shown``: with their help."""
+def add_reader_options(group: Any, side: Side, *, names: Container[str] = READER_OPTIONS, shown: bool = True) -> None:
+    """Add the options of an input with these ``names`` to a group of the parser; ``shown``: with their help."""
     for name, option in _OPTIONS.items():
+        if name not in names:
+            continue
         kind: dict[str, Any] = {"choices": option.choices} if option.choices else {"metavar": _metavar(option)}
         if _is_repeated(option):
             kind["action"] = Repeated
