@@ -210,6 +210,7 @@ class Reading:
             fault = f"there is a column '{self.added}' already: {self.rename}"
         if fault is None and self.allowed is not None and (other := next((name for name in row if name not in self.allowed), None)):
             fault = f"column '{other}' is none of those of the first records: name the columns that you want in --select"
+            fault += ", of incremental runs in the first one"
         kinds = [*zip(self.reference, self.refers if self.reference else (), strict=True)]
         kinds += zip(self.columns.key if self.key else (), self.key, strict=True)
         for column, expected in kinds:

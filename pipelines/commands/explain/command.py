@@ -83,7 +83,7 @@ def _side(name: str, path: str, args: argparse.Namespace) -> Any:
         raise InputError(f"{path} has more than {MOST_RECORDS} records: give a part of it that can be looked at")
     if not changelog.first:
         raise InputError(f"{path} has no record")
-    changelog.require_all([(f"--{name}-key", key), ("--sequence-by", args.sequence_by)], may_be_empty=False)
+    changelog.require_all([(f"--{name}-key", key), ("--sequence-by", args.sequence_by)])
     for record in changelog.first:
         if not isinstance(record.get(args.sequence_by), int):
             raise InputError(f"{path}: --sequence-by: '{args.sequence_by}' is not a whole number in {record}")
