@@ -42,6 +42,7 @@ from beam_joins.transforms.connect import calling, cause
 PART_BYTES: Final = 16 << 20
 _EXAMPLES: Final = 3
 """The most columns that a sentence gives as examples."""
+_ORDER_NEEDED: Final = "incremental runs need a time or a sequence, by which later rows replace earlier ones"
 _COMPRESSION: Final = 8
 """The assumed number of bytes of records per byte of a compressed file."""
 
@@ -169,16 +170,17 @@ class Changelog:
         times, numbers = self.columns_of_times(), [name for name in columns if may_be_positions(self._values(name))]
         option, others = ("timestamp_by", times) if times else ("sequence_by", numbers)
         names = [name for name in others if name not in self.columns.key][:_EXAMPLES]
+        if not names:
+            time, truncates = map(self.columns.flag, ("timestamp_by", "apply_as_truncates"))
+            remedy = (
+                f"export {self.files[0].shown} with the time of the export in each row ({time}), and before the rows a record that "
+            )
+            return f"{_ORDER_NEEDED}: {remedy}empties the table ({truncates})"
         flag = self.columns.flag(option)
         if self.columns.side is None:
-            remedy = f"give {' or '.join(f'{flag}{name!r}' for name in names)}"
-        else:
-            empty = [f"{self.columns.flag(other)}=" for other, column in options.items() if other != option and column is not None]
-            remedy = " with ".join([f"give {' or '.join(f'{flag}={shlex.quote(name)}' for name in names)}", *empty])
-        if not names:
-            flag = self.columns.flag("timestamp_by")
-            remedy = f"add the time of the export to each row of {self.files[0].shown}, and name it with {flag}"
-        return f"incremental runs need a time or a sequence, by which later rows replace earlier ones: {remedy}"
+            return f"{_ORDER_NEEDED}: give {' or '.join(f'{flag}{name!r}' for name in names)}"
+        empty = [f"{self.columns.flag(other)}=" for other, column in options.items() if other != option and column is not None]
+        return " with ".join([f"{_ORDER_NEEDED}: give {' or '.join(f'{flag}={shlex.quote(name)}' for name in names)}", *empty])
 
     def columns_of_times(self) -> list[str]:
         """The columns that hold nothing but times, by their types or as text."""

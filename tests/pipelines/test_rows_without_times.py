@@ -59,6 +59,10 @@ FORMATS: dict[str, Callable[[Path], Any]] = {
 }
 ORDERS: list[tuple[str | None, str | None]] = [(None, None), (None, "lsn"), ("at", None), ("at", "lsn")]
 NEEDED = "incremental runs need a time or a sequence, by which later rows replace earlier ones"
+EXPORT = (
+    "export c.csv with the time of the export in each row (--timestamp-by), and before the rows a record that empties the table "
+    "(--apply-as-truncates)"
+)
 NO_PAIRS = [("pairs", "csv"), ("pairs", "csv.gz")]
 MADE: list[Any] = []
 
@@ -296,7 +300,7 @@ def test_incremental_runs_over_rows_that_nothing_orders_are_refused(beam_joins: 
     Path("c.csv").write_text("id,name\n1,Ann\n")
     empty = ["--timestamp-by=", "--sequence-by=", "--apply-as-deletes="]
     said = refused(beam_joins("table", "--input", "c.csv", *empty, "--state-dir", "s", "--changes", "out", *options))
-    assert said == f"rows: {NEEDED}: add the time of the export to each row of c.csv, and name it with --timestamp-by"
+    assert said == f"rows: {NEEDED}: {EXPORT}"
     assert not Path("s").exists()
 
 
@@ -307,7 +311,7 @@ def test_incremental_runs_over_rows_that_nothing_orders_are_refused(beam_joins: 
         ("id,Last Modified", "7,2026-03-01", [], "give --timestamp-by='Last Modified' with --sequence-by="),
         ("id,made,n,paid", "7,2026-03-01,1,2026-03-02", [], "give --timestamp-by=made or --timestamp-by=paid with --sequence-by="),
         ("id,made", "7,2026-03-01", ["--sequence-by="], "give --timestamp-by=made"),
-        ("id,who", "7,x", [], "add the time of the export to each row of c.csv, and name it with --timestamp-by"),
+        ("id,who", "7,x", [], EXPORT),
     ],
 )
 def test_columns_that_may_order_the_rows_of_incremental_runs_are_named(
@@ -330,8 +334,9 @@ def test_columns_that_may_order_the_rows_of_incremental_runs_are_named(
 def test_a_state_of_a_pipeline_over_rows_that_nothing_orders_is_refused() -> None:
     Path("c.csv").write_text("id,name\n1,Ann\n")
     pipeline = beam.Pipeline(options=PipelineOptions(["--beam_joins_state=s"]))
-    said = f"the files: {NEEDED}: add the time of the export to each row of c.csv, and name it with timestamp_by="
-    with pytest.raises(InputError, match=f"^{said}$"):
+    remedy = EXPORT.replace("--timestamp-by", "timestamp_by=").replace("--apply-as-truncates", "apply_as_truncates=")
+    said = f"the files: {NEEDED}: {remedy}"
+    with pytest.raises(InputError, match=f"^{re.escape(said)}$"):
         _ = pipeline | ReadChangelog("c.csv", key="id")
     Path("c.csv").write_text("id,name,made at\n1,Ann,2026-03-01\n")
     with pytest.raises(InputError, match=f"^the files: {NEEDED}: give timestamp_by='made at'$"):
