@@ -108,6 +108,15 @@ def test_a_path_where_no_file_is_any_more_is_told(beam_joins: Run) -> None:
     assert beam_joins(*command, "in").out == "no new files: nothing to do\n"
 
 
+def test_a_state_in_a_folder_of_inputs_is_refused(beam_joins: Run) -> None:
+    Path("in").mkdir()
+    write("in/1.jsonl", TEA)
+    assert refused(beam_joins("table", "--input", "in", "--state-dir", "in", "--latest", "now.jsonl")) == (
+        "--state-dir: --input in would read what is written to in/manifest.json: name another place"
+    )
+    assert [path.name for path in Path("in").iterdir()] == ["1.jsonl"]
+
+
 def test_a_column_that_a_later_run_does_not_have_is_told_without_options_that_it_would_refuse(beam_joins: Run) -> None:
     Path("in").mkdir()
     command = ["table", "--input", "in", "--select", "id,by", "--state-dir", "state", "--latest", "now.jsonl"]
