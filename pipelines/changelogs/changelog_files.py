@@ -135,10 +135,12 @@ class Changelog:
         """Raise InputError if no record looked at has the column: :meth:`require_all` of one."""
         self.require_all([(option, column)])
 
-    def require_all(self, named: Sequence[tuple[str, str]], *, in_runs: bool = False, is_first: bool = True) -> None:
+    def require_all(
+        self, named: Sequence[tuple[str, str]], *, in_runs: bool = False, is_first: bool = True, other: "Changelog | None" = None
+    ) -> None:
         """Raise InputError, naming all of them, for columns that no record looked at has; each is beside the option
         that names it. ``in_runs``: also if none of these orders the records, as those of a later run would replace none then;
-        ``is_first``: no earlier run has read the columns.
+        ``is_first``: no earlier run has read the columns. ``other`` is the other side of a join.
 
         Envelopes of which none shows a whole row, such as deletes by key alone, do not say which columns
         there are: any may be, or those of an earlier run.
@@ -150,10 +152,13 @@ class Changelog:
         missing = dict.fromkeys(each for each in named if each[1] not in columns) if columns else {}
         if self.columns.enveloped:
             missing = {each: None for each in missing if self._shows_absent(each[1])}
-        order = self._order_remedy(columns) if in_runs and is_first else ""
+        empty = {option: f"{self.columns.flag(option)}=" for option in ("apply_as_deletes", "timestamp_by", "sequence_by")}
+        if other is not None and other.columns.sequence in other._columns() and (in_runs or self.columns.timestamp in columns):
+            empty["sequence_by"] += f" and {other.columns.flag('sequence_by')}="  # positions are compared
+        order = self._order_remedy(columns, empty) if in_runs and is_first else ""
         if missing:
-            empty = ["apply_as_deletes", *([] if order else ["timestamp_by", "sequence_by"])] if self.columns.side is not None else []
-            absent, remedy = absent_columns(missing, list(map(self.columns.flag, empty)))
+            options = [] if self.columns.side is None else ["apply_as_deletes"] if order else empty
+            absent, remedy = absent_columns(missing, {self.columns.flag(option): empty[option] for option in options})
             remedy = f"{remedy}; {order}" if order else remedy
             if not is_first:
                 remedy = "earlier runs have read it: write it into the files, or begin with another --state-dir"
@@ -162,7 +167,7 @@ class Changelog:
         if order:
             raise InputError(f"{self.name}: {order}")
 
-    def _order_remedy(self, columns: Collection[str]) -> str:
+    def _order_remedy(self, columns: Collection[str], empty: Mapping[str, str]) -> str:
         """The sentence on records of incremental runs that no column orders, with columns that may; empty if one does."""
         options = {"timestamp_by": self.columns.timestamp, "sequence_by": self.columns.sequence}
         if not columns or any(column in columns for column in options.values()) or self.columns.enveloped:
@@ -172,15 +177,13 @@ class Changelog:
         names = [name for name in others if name not in self.columns.key][:_EXAMPLES]
         if not names:
             time, truncates = map(self.columns.flag, ("timestamp_by", "apply_as_truncates"))
-            remedy = (
-                f"export {self.files[0].shown} with the time of the export in each row ({time}), and before the rows a record that "
-            )
-            return f"{_ORDER_NEEDED}: {remedy}empties the table ({truncates})"
+            remedy = f"export {self.files[0].shown} with the time of the export in each row ({time}), and before the rows a record"
+            return f"{_ORDER_NEEDED}: {remedy} that empties the table ({truncates})"
         flag = self.columns.flag(option)
         if self.columns.side is None:
             return f"{_ORDER_NEEDED}: give {' or '.join(f'{flag}{name!r}' for name in names)}"
-        empty = [f"{self.columns.flag(other)}=" for other, column in options.items() if other != option and column is not None]
-        return " with ".join([f"{_ORDER_NEEDED}: give {' or '.join(f'{flag}={shlex.quote(name)}' for name in names)}", *empty])
+        without = [empty[each] for each, column in options.items() if each != option and column is not None]
+        return " with ".join([f"{_ORDER_NEEDED}: give {' or '.join(f'{flag}={shlex.quote(name)}' for name in names)}", *without])
 
     def columns_of_times(self) -> list[str]:
         """The columns that hold nothing but times, by their types or as text."""

@@ -7,6 +7,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 from beam_joins.errors import InputError
@@ -58,17 +59,17 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
     return tuple(types.items())
 
 
-def absent_columns(missing: Collection[tuple[str, str]], may_be_empty: Collection[str] = ()) -> tuple[str, str]:
+def absent_columns(missing: Collection[tuple[str, str]], may_be_empty: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str]:
     """The sentence on absent columns, each beside the option that names it, and the remedy; ``may_be_empty`` are options that
-    may name no column.
+    may name no column, and how that is written.
 
-    >>> absent_columns([("--op", "o"), ("--sequence-by", "lsn")], {"--sequence-by"})
+    >>> absent_columns([("--op", "o"), ("--sequence-by", "lsn")], {"--sequence-by": "--sequence-by="})
     ("no columns 'o' (--op) and 'lsn' (--sequence-by)", 'name others with these options, or give --sequence-by= if there is none')
     """
     *others, last = [f"'{column}' ({option})" for option, column in missing]
     options = list(dict.fromkeys(option for option, _ in missing))
     remedy = f"name one of them with {options[0]}" if len(options) == 1 else "name others with these options"
-    if empty := [f"{option}=" for option in options if option in may_be_empty]:
+    if empty := [may_be_empty[option] for option in options if option in may_be_empty]:
         remedy = f"{remedy}, or give {' and '.join(empty)} if there is none"
     return f"no columns {', '.join(others)} and {last}" if others else f"no column {last}", remedy
 

@@ -83,7 +83,7 @@ class Job:
         is_first = self.known_kinds is None
         missing = list[str]()
         for side, changelog in enumerate(self.changelogs):
-            columns = changelog.columns
+            columns, other = changelog.columns, next((each for each in self.changelogs if each is not changelog), None)
             of_record = (
                 *(("key", column) for column in columns.key),
                 ("timestamp_by", columns.timestamp),
@@ -98,7 +98,7 @@ class Job:
                 named += [("--foreign-key", column) for column in self.foreign_key]
                 named += [] if self.keeps is None else [(self.keeps.option, self.keeps.column)]
             try:
-                changelog.require_all(named, in_runs=in_runs, is_first=is_first)
+                changelog.require_all(named, in_runs=in_runs, is_first=is_first, other=other)
             except InputError as error:
                 missing.append(str(error))
         if missing:
