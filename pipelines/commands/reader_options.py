@@ -94,12 +94,9 @@ def columns_of(side: Side, args: Namespace) -> Columns:
 
     key = tuple(values.pop("key"))
     try:
-        columns = replace(plain_columns(**values, side=side.option), key=key, declared=_schema_overrides(side, args))
+        return replace(plain_columns(**values, side=side.option), key=key, declared=_schema_overrides(side, args))
     except ValueError as error:
         raise InputError(str(error)) from error
-    if args.state_dir:
-        columns.require_order(side.name)
-    return columns
 
 
 def names_in(listed: str) -> tuple[str, ...]:

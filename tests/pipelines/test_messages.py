@@ -395,3 +395,19 @@ def test_bytes_that_are_not_utf8_are_named_by_file_line_and_column(beam_joins: R
     Path("p.avro").write_bytes(text.getvalue().replace(b"Mueller", b"M\xfceller"))
     said = refused(beam_joins("table", "--input", "p.avro", "--latest", "x.jsonl"))
     assert said == "rows: p.avro is damaged or cut off after record 0 (not UTF-8: byte 0xfc)"
+
+
+@pytest.mark.parametrize("state", [[], ["--state-dir=s"]])
+def test_no_empty_sequence_is_offered_that_is_refused_beside_a_sequence_of_the_other_side(beam_joins: Run, state: list[str]) -> None:
+    Path("o.csv").write_text("id,by,seq,updated_at\n1,1,2,2026-03-01\n")
+    Path("c.csv").write_text("id,made at\n1,2026-03-01\n")
+    options = ["join", "--left=o.csv", "--left-sequence-by=seq", "--right=c.csv", "--foreign-key=by", "--latest=x.jsonl", *state]
+    options += ["--left-apply-as-deletes=", "--right-apply-as-deletes="]
+    told = "--right-sequence-by= and --left-sequence-by="
+    assert refused(beam_joins(*options, "--right-timestamp-by=made at")).endswith(
+        f"; name one of them with --right-sequence-by, or give {told} if there is none"
+    )
+    if state:
+        assert refused(beam_joins(*options)).endswith(f": give --right-timestamp-by='made at' with {told}")
+    ran = beam_joins(*options, "--right-timestamp-by=made at", *told.split(" and "))
+    assert ran.code == 0, ran.err

@@ -81,7 +81,7 @@ class ReadFiles(beam.PTransform[PBegin, Any]):
         """Apply the transform."""
         state = folder_for(begin)
         if state is not None:
-            self._changelog.columns.require_order(self._changelog.name)
+            self._changelog.require_all((), in_runs=True)
         _require_table(self._changelog, state)
         changelog = self._changelog if state is None else _typed_as_before(self._changelog, state, label_of(begin.pipeline))
         read = ReadRecords(
