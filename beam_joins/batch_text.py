@@ -22,7 +22,9 @@ def batch_text(count: int, columns: Mapping[str, Sequence[Any]]) -> str:
     """
     shown = len(next(iter(columns.values()), ()))
     texts = [[name, *map(_CELLS.get(name, _cell), values)] for name, values in columns.items()]
-    return "\n".join([f"ChangeBatch of {count:,} changes", *_lines(texts), *([f"... {count - shown:,} more"] * (count > shown))])
+    return "\n".join(
+        [f"ChangeBatch of {count:,} change{'s' * (count != 1)}", *_lines(texts), *([f"... {count - shown:,} more"] * (count > shown))]
+    )
 
 
 def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:

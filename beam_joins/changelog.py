@@ -193,7 +193,8 @@ def step(
     than the last record of its key is applied too, as a change right behind the frontier, and dropped as
     ``"late_applied"``; others, and those with timestamps before the ``horizon``, up to which deletes are
     forgotten, and those before the last truncate, as ``"late_stale"``. A late delete that is applied and makes no change
-    is an :data:`ABSENT_DELETE` too.
+    is an :data:`ABSENT_DELETE` too. A late truncate from before the horizon is not applied: the rows that it would delete are
+    dropped as ``"late_stale"``.
 
     Raises ``ValueError`` for ``emit="latest"``, which has no steps.
     """
@@ -210,10 +211,11 @@ def step(
     remembered = [each for each in (rows_known, deletes_known) if each is not None]
     older = [not_emptied(each, state.emptied) for each in remembered]
     new, late = _able(state, new, horizon)
+    if truncates is not None and horizon is not None and state.frontier is not None:
+        is_late = (integers(truncates["position"]) <= state.frontier) & (integers(truncates["timestamp"]) < horizon)
+        stale, truncates = (truncates.filter(pa.array(each)) for each in (is_late, ~is_late))
+        late.append(_with_reason(with_deletes(older, new.slice(0, 0), stale, state.emptied), "late_stale"))
     new, now_several = _settled(older, new, truncates, state, several)
-    if truncates is not None:
-        new, deletes_late = _able(state, new, horizon)
-        late += deletes_late
     new, lost = _whole(older, new, complete)
     tables = [*remembered, new]
     if state.frontier is not None and pc.any(pc.less_equal(new["position"], state.frontier)).as_py():

@@ -26,6 +26,9 @@ def field(record: Any, name: str) -> Any:
                 "an Arrow batch came where a record was expected: say what the collection is of, with "
                 ".with_output_types(pyarrow.Table)"
             ) from None
+        if not isinstance(record, Mapping) and type(record).__module__ == "builtins":
+            rows = ": ReadChangelog reads the rows of files" if isinstance(record, str) else ": give a function in place of the name"
+            raise ValueError(f"a record of type {type(record).__name__} has no column {name!r}{rows}") from None
         names = list(record) if isinstance(record, Mapping) else [n for n in dir(record) if not n.startswith("_")]
         raise ValueError(f"a record has no column {name!r}; it has {', '.join(map(str, names)) or 'none'}") from None
 

@@ -79,7 +79,7 @@ def batch_of(values: pa.Array) -> pa.RecordBatch:
 def require_columns(
     column: pa.Array,
     what: str = "values",
-    remedy: str = "schema=, their columns (a NamedTuple class, a dataclass or a pyarrow.Schema)",
+    remedy: str = "schema=, their columns (a NamedTuple class, a dataclass or a pyarrow.Schema; of ReadChangelog also 'inferred')",
     otherwise: str = "use functions of one record here too",
 ) -> None:
     """Raises ``ValueError`` if ``what`` is an opaque column; ``remedy`` is the option of the transform before

@@ -17,8 +17,8 @@ examples:
   {PROGRAM} --left stock.csv --right prices.jsonl --left-key sku --right-key sku --how outer --latest now.jsonl
       rows of one key
 
-  {PROGRAM} --left 'flights-*.parquet' --right planes.parquet --foreign-key tail_number --right-key tail_number \\
-      --select 'left.*, right.model as plane' --output changes.jsonl
+  {PROGRAM} --left 'flights-*.parquet' --right planes.parquet --foreign-key tail_number --right-key tail_number \
+--select 'left.*, right.model as plane' --output changes.jsonl
       each flight with its plane, whenever one of them changes
 
   {PROGRAM} --options nightly.toml --how left

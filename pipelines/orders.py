@@ -18,7 +18,7 @@ from beam_joins.how import LookupHow
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command
-from beam_joins.pipelines.commands.select import quoted
+from beam_joins.pipelines.formats.layout import quoted
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.at_least import AtLeast
@@ -35,15 +35,15 @@ examples:
   {PROGRAM} --orders 'dump/orders-*.jsonl.gz' --customers dump/customers.jsonl --output enriched.jsonl
       your own files, JSON lines
 
-  {PROGRAM} --orders o.avro --customers c.avro --orders-key id --orders-timestamp-by ts_ms --orders-timestamp-unit ms \\
-      --how left --min-amount 100 --output enriched.avro --latest now.avro
+  {PROGRAM} --orders o.avro --customers c.avro --orders-key id --orders-timestamp-by ts_ms --orders-timestamp-unit ms \
+--how left --min-amount 100 --output enriched.avro --latest now.avro
       Avro, other column names, only orders of 100 or more, with or without a customer
 
   {PROGRAM} --orders o.csv --customers c.parquet --orders-schema-overrides 'order_id:int64,amount:decimal(12,2)' --latest now.jsonl
       CSV with types for two of its columns, and Parquet
 
-  {PROGRAM} --orders orders.jsonl --orders-format debezium --customers customers.jsonl --customers-format debezium \\
-      --orders-key id --customers-key id --latest now.jsonl
+  {PROGRAM} --orders orders.jsonl --orders-format debezium --customers customers.jsonl --customers-format debezium \
+--orders-key id --customers-key id --latest now.jsonl
       Debezium's events, as its sinks for files write them
 
   {PROGRAM} --orders o.jsonl --customers c.jsonl --orders-sequence-by= --customers-sequence-by= --latest now.jsonl

@@ -11,7 +11,7 @@ from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, dec
 from beam_joins.transforms.engine.beam_schemas import batches_of_rows, row_type, rows_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_bounded, require_global
+from beam_joins.transforms.engine.input_checks import require_bounded, require_global, require_tables
 from beam_joins.transforms.engine.metrics import (
     ABSENT_DELETES,
     BLOCK_BYTES,
@@ -104,6 +104,7 @@ __all__ = [
     "rename",
     "require_bounded",
     "require_global",
+    "require_tables",
     "row_type",
     "rows_of",
     "schema_text",

@@ -17,7 +17,9 @@ from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.key_columns import Bools
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.each_value import each_value
+from beam_joins.transforms.engine.element_types import is_of_others
 from beam_joins.transforms.engine.incoming_tables import batch_of, in_batches
+from beam_joins.transforms.engine.input_checks import MAKE_A_TABLE, elements_of, require_collections
 from beam_joins.transforms.engine.option_checks import flag, function
 from beam_joins.transforms.engine.output_types import Handled
 from beam_joins.transforms.engine.table_rows import changes_in_python
@@ -63,6 +65,9 @@ class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[
 
     def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         """The filtered table."""
+        require_collections("FilterTable", pvalue)
+        if is_of_others(pvalue.element_type, Change, ChangeBatch, tuple):
+            raise ValueError(f"FilterTable takes changes or (key, value) pairs, not {elements_of(pvalue)}: {MAKE_A_TABLE}")
         is_table, of_table = is_batches(pvalue) or is_changes(pvalue), table_type(pvalue)
         functions, negate = self.handling.functions, self._negate
         called = functions.function("predicate", self._predicate, fresh=is_table)
@@ -104,10 +109,7 @@ class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[
             elif isinstance(element, tuple) and len(element) == 2:
                 yield of_pair(element)
             else:
-                raise ValueError(
-                    f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: make a table with "
-                    "TableFromChangelog"
-                )
+                raise ValueError(f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: {MAKE_A_TABLE}")
             yield from functions.take()
 
         kept = self.handling.apply("Filter", beam.FlatMap(filtered), in_batches(pvalue) if is_table else pvalue)

@@ -16,7 +16,7 @@ from beam_joins.keys.opaque import python_values
 from beam_joins.positions import times_or_null
 from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
-from beam_joins.transforms.engine.input_checks import require_bounded, require_global
+from beam_joins.transforms.engine.input_checks import require_bounded, require_global, require_tables
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.output_types import TableInput
 from beam_joins.transforms.engine.prepared import prepared
@@ -57,6 +57,7 @@ class LatestTable(Transform[TableInput, PCollection[Any]]):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
         require_global("LatestTable", pcoll)
+        require_tables("LatestTable", pcoll)
         require_bounded("LatestTable", "apply TableToStream, whose elements are the rows as they change", pcoll)
         table = prepared(pcoll, needs="checked")
         of_table = table_type(table)

@@ -16,6 +16,7 @@ from beam_joins.functions import by_row, vectorized
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.each_value import each_value, refusing
 from beam_joins.transforms.engine.incoming_tables import in_batches
+from beam_joins.transforms.engine.input_checks import require_tables
 from beam_joins.transforms.engine.option_checks import function
 from beam_joins.transforms.engine.output_types import Handled, Table, TableInput
 from beam_joins.transforms.engine.table_type import as_table, physical_of, table_type
@@ -64,6 +65,7 @@ class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
 
     def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         """The mapped table."""
+        require_tables("MapTable", pvalue)
         of_table, functions = table_type(pvalue), self.handling.functions
         called, write = functions.function("fn", self._fn, fresh=True), column_writer("fn", self._schema)
         if isinstance(called, vectorized):

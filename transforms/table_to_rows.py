@@ -12,6 +12,7 @@ from beam_joins.iso_times import NO_TIME
 from beam_joins.positions import times_or_null
 from beam_joins.transforms.engine.beam_schemas import row_type, rows_of
 from beam_joins.transforms.engine.incoming_tables import in_batches
+from beam_joins.transforms.engine.input_checks import require_tables
 from beam_joins.transforms.engine.option_checks import choice, columns
 from beam_joins.transforms.engine.output_types import TableInput
 from beam_joins.transforms.engine.plain_rows import PlainRows
@@ -26,8 +27,8 @@ _ABOUT: Final = pa.schema([("timestamp", pa.int64()), ("position", pa.int64())])
 
 
 class TableToRows(Transform[TableInput, PCollection[beam.Row]]):
-    """Emits a table as rows with a Beam schema, for ``SqlTransform``, ``to_dataframe``, ``WriteToBigQuery``, ``assert_that`` and
-    whatever else takes rows. Keys and values must be typed columns.
+    """Emits a table as rows with a Beam schema, for ``SqlTransform``, ``to_dataframe``, ``assert_that``, the Storage Write API of
+    ``WriteToBigQuery`` and whatever else takes rows. Keys and values must be typed columns.
 
     * ``records``: ``"rows"`` (default) are the final rows, for bounded input: the columns of the key, then those of the value.
       ``"changes"`` are all changes, with the rows ``old`` and ``new``, null where the row does not exist. ``"upserts"`` are the new
@@ -57,6 +58,7 @@ class TableToRows(Transform[TableInput, PCollection[beam.Row]]):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[beam.Row]:
         """Apply the transform."""
+        require_tables("TableToRows", pcoll)
         plain = PlainRows("TableToRows", table_type(pcoll), self._key)
         schema, timed, records = _schema(plain, self._records), at_event_times(pcoll), self._records
 

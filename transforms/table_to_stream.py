@@ -9,6 +9,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.opaque import python_values
 from beam_joins.transforms.engine.incoming_tables import in_batches
+from beam_joins.transforms.engine.input_checks import require_tables
 from beam_joins.transforms.engine.output_types import Stream, TableInput
 from beam_joins.transforms.engine.table_rows import keys_in_python
 from beam_joins.transforms.engine.table_type import table_type
@@ -35,6 +36,7 @@ class TableToStream(Transform[TableInput, Stream]):
 
     def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
         """Apply the transform."""
+        require_tables("TableToStream", pcoll)
         of_table = table_type(pcoll)
         if of_table.windowed:
             raise ValueError("a windowed table is written to a stream only through a mapping: use WindowedTableToStream(fn)")

@@ -10,6 +10,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.copying import copied
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.transforms.engine.incoming_tables import in_batches
+from beam_joins.transforms.engine.input_checks import require_tables
 from beam_joins.transforms.engine.option_checks import function
 from beam_joins.transforms.engine.output_types import Handled, Stream, TableInput
 from beam_joins.transforms.engine.stage_functions import StageFunctions
@@ -51,6 +52,7 @@ class WindowedTableToStream(HandlesExceptions[TableInput, Stream, Handled[Stream
 
     def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         """The stream."""
+        require_tables("WindowedTableToStream", pvalue)
         table = table_type(pvalue)
         if table.order != "unknown" and not table.windowed:
             raise ValueError(

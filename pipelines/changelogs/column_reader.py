@@ -127,6 +127,9 @@ def _key_at(row: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> Any:
 
 
 def _value_at(row: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """The value at a path, or in a column that is called so, dots included."""
+    if len(path) > 1 and (whole := ".".join(path)) in row:
+        return row[whole]
     value: Any = row.get(path[0])
     for name in path[1:]:
         if not isinstance(value, Mapping | None):

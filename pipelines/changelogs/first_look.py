@@ -2,21 +2,23 @@
 records.
 """
 
+import datetime as dt
 import itertools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, Final
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.changelog_columns import Columns
+from beam_joins.iso_times import micros_of_text
+from beam_joins.pipelines.formats.changelog_columns import Columns, whole_number
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import Layout
 
 LOOK_RECORDS: Final = 10_000
 """The number of records that are looked at to learn the columns."""
-_MAY_BE_EMPTY: Final = ("-timestamp-by", "-sequence-by", "-apply-as-deletes")
-"""The ends of the options that may be empty, naming no column."""
 _TIME: Final = re.compile(r".*timestamp|(?:null or )?date")
 _NUMBER: Final = re.compile(r"(?:null or )?(?:u?int|long|double|float|decimal)")
 _IN_WORDS: Final = {True: "times", False: "numbers"}
@@ -57,18 +59,44 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
     return tuple(types.items())
 
 
-def absent_columns(missing: Collection[tuple[str, str]], *, may_be_empty: bool = True) -> tuple[str, str]:
-    """The sentence on absent columns, each beside the option that names it, and the remedy; ``may_be_empty``: some of the options.
+def absent_columns(missing: Collection[tuple[str, str]], may_be_empty: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str]:
+    """The sentence on absent columns, each beside the option that names it, and the remedy; ``may_be_empty`` are options that
+    may name no column, and how that is written.
 
-    >>> absent_columns([("--op", "o"), ("--sequence-by", "lsn")])
+    >>> absent_columns([("--op", "o"), ("--sequence-by", "lsn")], {"--sequence-by": "--sequence-by="})
     ("no columns 'o' (--op) and 'lsn' (--sequence-by)", 'name others with these options, or give --sequence-by= if there is none')
     """
     *others, last = [f"'{column}' ({option})" for option, column in missing]
     options = list(dict.fromkeys(option for option, _ in missing))
     remedy = f"name one of them with {options[0]}" if len(options) == 1 else "name others with these options"
-    if empty := [f"{option}=" for option in options if may_be_empty and option.endswith(_MAY_BE_EMPTY)]:
+    if empty := [may_be_empty[option] for option in options if option in may_be_empty]:
         remedy = f"{remedy}, or give {' and '.join(empty)} if there is none"
     return f"no columns {', '.join(others)} and {last}" if others else f"no column {last}", remedy
+
+
+def holds_times(values: Collection[Any]) -> bool:
+    """Whether all values, and at least one, are times, or texts of times.
+
+    >>> holds_times(["2026-03-01"]), holds_times(["20260301"]), holds_times([])
+    (True, False, False)
+    """
+    return bool(values) and all(map(_is_time, values))
+
+
+def _is_time(value: Any) -> bool:
+    with suppress(ValueError):
+        return isinstance(value, str) and micros_of_text(value) is not None
+    return isinstance(value, dt.date)
+
+
+def may_be_positions(values: Collection[Any]) -> bool:
+    """Whether all values, and at least one, are whole numbers that never decrease.
+
+    >>> may_be_positions([1, 1, 7]), may_be_positions([2, 1]), may_be_positions([True])
+    (True, False, False)
+    """
+    numbers = [whole_number(value) for value in values]
+    return bool(numbers) and all(type(each) is int for each in numbers) and numbers == sorted(numbers)
 
 
 def first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:

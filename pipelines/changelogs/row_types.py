@@ -1,6 +1,7 @@
 """Infers the types of a changelog's columns from its files or its first records."""
 
 from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -13,6 +14,9 @@ from beam_joins.pipelines.formats.registry import Format, plain_format
 from beam_joins.pipelines.formats.types.typed_texts import type_of_values
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms.connect import plain_schema
+
+_EXAMPLES: Final[dict[str, Any]] = {"int64": 0, "double": 0.5, "bool": True}
+"""A value of each type of a layout."""
 
 
 def row_types(changelog: Changelog, reference: Collection[str] = ()) -> pa.Schema:
@@ -52,10 +56,21 @@ def _schemas(changelog: Changelog) -> Iterator[pa.Schema]:
             schema = plain_schema(schema_of(file.path))
             yield marked(schema.empty_table()).schema if file.is_unmarked else schema
     if not all(map(_schema_of, formats)):
-        texts = {name for file in changelog.files for name, kind in file.layout if kind == "string"}
+        said = {name: kind for file in changelog.files for name, kind in file.layout}
         values = {name: [row[name] for row in changelog.first if row.get(name) is not None] for name in changelog.rows_have}
-        kinds = {name: pa.string() if name in texts else type_of_values(each) for name, each in values.items()}
+        kinds = {name: _type_of(each, said.get(name)) for name, each in values.items()}
         yield pa.schema([(name, declared.get(name, kind)) for name, kind in kinds.items()])
+
+
+def _type_of(values: list[Any], said: str | None) -> pa.DataType:
+    """The type of a column that has these values in the first records; ``said`` is its type in the layout of CSV files, which
+    may have seen more records.
+    """
+    if said == "string":
+        return pa.string()
+    kind = type_of_values(values)
+    is_wider = said in _EXAMPLES and (not values or (said == "double" and pa.types.is_integer(kind)))
+    return type_of_values([*values, _EXAMPLES[said]]) if said is not None and is_wider else kind
 
 
 def _schema_of(format_: Format) -> Callable[[str], pa.Schema] | None:

@@ -1,16 +1,12 @@
 """Plain tables of rows: files without the columns that options name by default for the time, the sequence and the operation."""
 
-import datetime as dt
 import re
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from beam_joins.iso_times import micros_of_text
 from beam_joins.operations import DELETES, NULL, UPSERTS, word
 from beam_joins.pipelines.changelogs.changelog_files import Changelog, look_into
-from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.commands.command_spec import Side
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 
@@ -101,21 +97,9 @@ def _lacking(side: Side, by_default: Collection[str], changelog: Changelog) -> s
         if side.dest(option) in by_default and column not in names and not words & _WORDS[what]
     }
     has_other_sequence = columns.sequence not in {None, *names} and "sequence" not in lacks
-    if "timestamp" in lacks and (columns.truncates or has_other_sequence or _has_times(changelog, names)):
+    if "timestamp" in lacks and (columns.truncates or has_other_sequence or changelog.columns_of_times()):
         lacks.discard("timestamp")
     return lacks - ({"delete"} if _has_operations(changelog, names) else set())
-
-
-def _has_times(changelog: Changelog, names: Collection[str]) -> bool:
-    """Whether a column holds nothing but times, by its type or as text."""
-    held = ([value for row in changelog.first if (value := row.get(name)) is not None] for name in names)
-    return any(is_time(kind) for _, kind in changelog.types) or any(values and all(map(_is_time, values)) for values in held)
-
-
-def _is_time(value: Any) -> bool:
-    with suppress(ValueError):
-        return isinstance(value, str) and micros_of_text(value) is not None
-    return isinstance(value, dt.date)
 
 
 def _has_operations(changelog: Changelog, names: Collection[str]) -> bool:

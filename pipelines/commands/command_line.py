@@ -63,7 +63,7 @@ def _add_options_file(group: Any) -> None:
 def add_runner(parser: argparse.ArgumentParser) -> None:
     """Add the options of all commands that run a pipeline: the file with options, and the runner."""
     _add_options_file(parser)
-    beam = parser.add_argument_group("runner", "All options of Beam's are passed on; without any, the job runs in this process.")
+    beam = parser.add_argument_group("runner", "Beam options are passed on; without any, the job runs in this process.")
     beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
 
 

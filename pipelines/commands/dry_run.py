@@ -7,17 +7,19 @@ from typing import Final
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from beam_joins.pipelines.base.progress import counted
-from beam_joins.pipelines.changelogs.changelog_files import Changelog
+from beam_joins.pipelines.changelogs.changelog_files import Changelog, find_files, nothing_at
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.commands.command_spec import TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
+from beam_joins.pipelines.commands.run_memory import memory_of
 from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.commands.runs_options import changes_as
 from beam_joins.pipelines.commands.single_run import job_alone
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE
+from beam_joins.transforms.connect import StateFolder
 
 _LOOK_BYTES: Final = 1 << 20
 _FILES_SHOWN: Final = 10
@@ -28,13 +30,19 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
 
     Raises InputError for what a run would refuse, and RunnerSetupError for what its runner lacks.
     """
-    job, outputs = job_alone(names, args, look_bytes=_LOOK_BYTES, make=False)
-    seen = f", of these what no run with {args.state_dir} has read" if args.state_dir else ""
-    lines = [f"would read{seen}"]
+    number, inputs_of_runs = StateFolder.last_run(args.state_dir) if args.state_dir else (0, {})
+    memory = memory_of(names, args, inputs_of_runs, is_new=False) if number else None
+    job, outputs = job_alone(names, args, look_bytes=_LOOK_BYTES, make=False, memory=memory)
+    seen = ", of these what no earlier run has read" if args.inputs and number else ""
+    lines = [f"run {number + 1} with {args.state_dir} would read{seen}" if args.state_dir else "would read"]
     for changelog in job.changelogs:
         name, inputs = changelog.name, args.inputs.get(changelog.name)
         of_address = () if inputs is None else [f"  {name}: {inputs.noun} {inputs.sources[name]}, {inputs.shown[name]}"]
-        lines += [*(of_address or _files(changelog)), *_columns(changelog)]
+        if changelog.files or of_address:
+            lines += [*(of_address or _files(changelog)), *_columns(changelog)]
+        else:
+            path = next(side.path(args) for side in names.sides if side.name == name)
+            lines.append(f"  {nothing_at(name, path, find_files(name, path, changelog.columns.envelopes)) or f'{name}: no new files'}")
     lines.append("would write")
     changes = "--changes" if args.state_dir else "--output"
     as_ = {False: f", as {args.output_records}" if changes_as(args) != "changes" else "", True: ""}

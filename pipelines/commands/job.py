@@ -82,11 +82,14 @@ class Job:
             raise InputError(f"--how {self.how} gives left rows alone: leave the columns of the right side out of --select")
         return shares
 
-    def check(self) -> None:
-        """Raise InputError for columns that are not there, those of both sides at once, and for keys that could never meet."""
+    def check(self, *, in_runs: bool = False) -> None:
+        """Raise InputError for columns that are not there, those of both sides at once, and for keys that could never meet;
+        ``in_runs``: also for rows that no column orders.
+        """
+        is_first = self.known_kinds is None
         missing = list[str]()
         for side, changelog in enumerate(self.changelogs):
-            columns = changelog.columns
+            columns, other = changelog.columns, next((each for each in self.changelogs if each is not changelog), None)
             of_record = (
                 *(("key", column) for column in columns.key),
                 ("timestamp_by", columns.timestamp),
@@ -101,7 +104,7 @@ class Job:
                 named += [("--foreign-key", column) for column in self.foreign_key]
                 named += [] if self.keeps is None else [(self.keeps.option, self.keeps.column)]
             try:
-                changelog.require_all(named)
+                changelog.require_all(named, in_runs=in_runs, is_first=is_first, other=other)
             except InputError as error:
                 missing.append(str(error))
         if missing:
@@ -113,7 +116,7 @@ class Job:
             taken = changelog.remembered if share.columns is None else [column for column, _ in share.columns]
             if changelog.table is None:  # rows of files keep a column that later files do not have
                 taken = [column for column in taken if column not in changelog.remembered]
-            changelog.require_all([("--select", column) for column in taken])
+            changelog.require_all([("--select", column) for column in taken], is_first=is_first)
             if (added := self._added(side)) is not None and any(added in row for row in self.changelogs[side].first):
                 raise InputError(f"{self.changelogs[side].name} have a column '{added}' already: {self.names.rename}")
         if len(self.changelogs) == 2:

@@ -4,6 +4,7 @@ again; and the parser of its options.
 
 import argparse
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -29,13 +30,41 @@ _ALSO_CALLED: Final = {
 """Choices by the names that other tools give them."""
 
 
+_COMMAND: Final = re.compile(rf"  ({INSTALLED}|python -m) ")
+_LEAD: Final = re.compile(r"  \S+ {2,}| *")
+"""The first column of a list, or the spaces before a line."""
+
+
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Wraps paragraphs at the width of the terminal; text of several lines stays as it is."""
+    """Wraps each line at the width of the terminal, between words; commands so that they can be pasted."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if "\n" in text:
-            return super()._fill_text(text, width, indent)
-        return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+        return "\n".join(indent + line for each in text.splitlines() for line in _wrapped(each, width - len(indent)))
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False, break_long_words=False)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    r"""A line of help in lines of a width: a command is cut before its options, a list hangs below its second column.
+
+    >>> _wrapped("  beam-joins join --left a.csv --key id", 34)
+    ['  beam-joins join --left a.csv \\', '      --key id']
+    >>> _wrapped("  join    two tables in, one out", 24)
+    ['  join    two tables in,', '          one out']
+    """
+    if _COMMAND.match(line):
+        units, lines = re.split(" (?=--)", line), list[str]()
+        for unit in units:
+            if lines and len(lines[-1]) + len(unit) + 3 <= width:
+                lines[-1] += f" {unit}"
+            else:
+                lines.append(f"      {unit}" if lines else unit)
+        return [f"{each} \\" for each in lines[:-1]] + lines[-1:]
+    lead = _LEAD.match(line)
+    hanging = " " * (lead.end() if lead else 0)
+    wrapped = textwrap.wrap(line, width, subsequent_indent=hanging, break_on_hyphens=False, break_long_words=False)
+    return wrapped or [""]
 
 
 class Repeated(argparse.Action):

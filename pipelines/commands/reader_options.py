@@ -3,7 +3,7 @@
 import ast
 import re
 from argparse import SUPPRESS, Namespace
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final
@@ -14,7 +14,7 @@ from beam_joins.pipelines.base.declared_options import DeclaredOption, declared_
 from beam_joins.pipelines.commands.command_spec import Side
 from beam_joins.pipelines.commands.program import Repeated
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes, enveloped
-from beam_joins.pipelines.formats.layout import TYPES, Layout, is_type
+from beam_joins.pipelines.formats.layout import QUOTED, TYPES, Layout, is_type, items_of, unquoted
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
 """Options of readers that a command sets itself, or names once for all inputs: ``--select`` takes columns."""
@@ -25,6 +25,8 @@ _OF_EVENTS: Final = {name: option for name, option in _ALL_OF_EVENTS.items() if 
 _OPTIONS: Final = {**_OF_EVENTS, **_OF_ROWS}
 READER_OPTIONS: Final = (*_OPTIONS, "schema_overrides")
 """The names of the options of an input."""
+ROW_OPTIONS: Final = (*_OF_ROWS, "schema_overrides")
+"""The names of those of an input without envelopes."""
 _DEFAULTS: Final = {"timestamp_by": "updated_at", "sequence_by": "lsn", "apply_as_deletes": f"op={','.join(sorted(DELETES))}"}
 """The defaults of options of inputs without envelopes, as they are written."""
 _SHOWN_DEFAULTS: Final = {
@@ -35,9 +37,11 @@ _SHOWN_DEFAULTS: Final = {
 _LITERAL: Final = re.compile(r"``(.+?)``|:(class|data):`~?([\w.]+)`")
 
 
-def add_reader_options(group: Any, side: Side, *, shown: bool = True) -> None:
-    """Add the options of an input to a group of the parser; ``shown``: with their help."""
+def add_reader_options(group: Any, side: Side, *, names: Container[str] = READER_OPTIONS, shown: bool = True) -> None:
+    """Add the options of an input with these ``names`` to a group of the parser; ``shown``: with their help."""
     for name, option in _OPTIONS.items():
+        if name not in names:
+            continue
         kind: dict[str, Any] = {"choices": option.choices} if option.choices else {"metavar": _metavar(option)}
         if _is_repeated(option):
             kind["action"] = Repeated
@@ -90,21 +94,18 @@ def columns_of(side: Side, args: Namespace) -> Columns:
 
     key = tuple(values.pop("key"))
     try:
-        columns = replace(plain_columns(**values, side=side.option), key=key, declared=_schema_overrides(side, args))
+        return replace(plain_columns(**values, side=side.option), key=key, declared=_schema_overrides(side, args))
     except ValueError as error:
         raise InputError(str(error)) from error
-    if args.state_dir:
-        columns.require_order(side.name)
-    return columns
 
 
 def names_in(listed: str) -> tuple[str, ...]:
-    """The columns of a list with commas.
+    """The columns of a list with commas, in double quotes where they have commas themselves.
 
-    >>> names_in("region, id")
-    ('region', 'id')
+    >>> names_in('region, "net, EUR"')
+    ('region', 'net, EUR')
     """
-    return tuple(filter(None, map(str.strip, listed.split(","))))
+    return tuple(map(unquoted, items_of(listed)))
 
 
 def _envelopes(side: Side, args: Namespace) -> Envelopes:
@@ -118,12 +119,12 @@ def _envelopes(side: Side, args: Namespace) -> Envelopes:
 def _schema_overrides(side: Side, args: Namespace) -> Layout:
     """The types of columns that the options give. Raises InputError."""
     values = []
-    for each in filter(None, map(str.strip, re.split(r",(?![^()]*\))", side.value_of(args, "schema_overrides")))):
+    for each in items_of(side.value_of(args, "schema_overrides")):
         name, _, kind = each.rpartition(":")
         if not name or not is_type(kind):
             flag = side.flag("schema_overrides")
             raise InputError(f"{flag}: {each} is not of the form COLUMN:TYPE with one of the types {', '.join(TYPES)}")
-        values.append((name, kind))
+        values.append((unquoted(name), kind))
     return tuple(values)
 
 
@@ -132,6 +133,8 @@ def _value(side: Side, args: Namespace, name: str) -> Any:
     text, option = side.value_of(args, name), _OPTIONS[name]
     if "Operations" in option.annotation:
         return _operations(side, args, name)
+    if text and name.endswith("_by") and "Sequence" not in option.annotation:
+        return unquoted(text)
     return (names_in(text) if "Sequence" in option.annotation else text) or None if text else None
 
 
@@ -142,8 +145,10 @@ def _operations(side: Side, args: Namespace, name: str) -> str | Mapping[str, li
     text = side.value_of(args, name)
     if not text:
         return None
-    column, _, listed = text.partition("=")
-    if "=" not in text and "str" in _OPTIONS[name].annotation:
+    quoted = QUOTED.match(text)
+    column, equals, listed = (text[: quoted.end()], *text[quoted.end() :].partition("=")[1:]) if quoted else text.partition("=")
+    column = unquoted(column)
+    if not equals and "str" in _OPTIONS[name].annotation:
         return str(column)
     if not column or not names_in(listed):
         raise InputError(f"{side.flag(name)}: {text!r} is no column with values: write {_metavar(_OPTIONS[name])}, as in op=d,delete")

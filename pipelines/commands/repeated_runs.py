@@ -31,7 +31,7 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
     says why, and nothing of the round is kept.
     """
     every = args.every
-    arrivals, rounds, last = NewFiles(), 0, set[str]()
+    arrivals, rounds, last, told = NewFiles(), 0, set[str](), False
     # between two rounds a second signal has nothing to give up
     with any_runner(options) as ready, interruption.later():
         while not interruption.by:
@@ -47,6 +47,8 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
                 ended = runs.run(taken, partial(workers_for, ready), progress, interruption, exports)
             if ended is None:
                 exports.succeeded(None)
+                for absent in [] if told or args.json == STDOUT else runs.absent(arrived):
+                    print(f"{absent}: waiting for it", flush=True)
             else:
                 rounds += 1
                 interruption.sentence = (
@@ -58,6 +60,7 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
                     write_json(summary, args.json, append=True)
                 if args.json != STDOUT:
                     print("\n".join([line(ended, time.monotonic() - begin), *ended.waits]), flush=True)
+            told = True
             interruption.wait(begin + every - time.monotonic())
     if args.json == STDOUT:
         return None

@@ -115,11 +115,12 @@ def _in_runs(
         runs = Runs(names, args)
     if args.follow:
         return follow(runs, options, args, interruption, exports)
-    ended = runs.run(runs.arrived(), partial(any_runner, options), progress, interruption, exports)
+    arrived = runs.arrived()
+    ended = runs.run(arrived, partial(any_runner, options), progress, interruption, exports)
     if ended is None:
         exports.succeeded(None)
         elements = next((inputs.elements for inputs in args.inputs.values()), "files")
-        return f"no new {elements}: nothing to do"
+        return "; ".join([f"no new {elements}: nothing to do", *runs.absent(arrived)])
     return _described(args, ended.summary(progress.seconds), exports, ended.latest)
 
 

@@ -2,6 +2,7 @@
 files.
 """
 
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -14,6 +15,7 @@ from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.job import Job, Kinds, names_of
+from beam_joins.pipelines.commands.runs_options import fixed_options, require_same
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.envelopes.slot_log import ReadBefore
@@ -23,6 +25,23 @@ from beam_joins.pipelines.results.counts import Tally, add_up
 from beam_joins.transforms.connect import schema_text, text_schema
 
 _COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
+
+
+def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_new: bool) -> "CommandMemory":
+    """The state of a command in the ``inputs`` of the folder. Raises InputError for one of another program, or other options."""
+    options = fixed_options(args, names)
+    if is_new:
+        return CommandMemory({"options": options}, names)
+    if state_name(names) not in inputs:
+        raise InputError(f"--state-dir: {args.state_dir} is of another program: name another folder")
+    memory = CommandMemory(inputs[state_name(names)], names)
+    require_same(options, memory.options, args.state_dir)
+    return memory
+
+
+def state_name(names: Names) -> str:
+    """The name of the state of a command in the ``inputs`` of the folder."""
+    return f"{names.command} command"
 
 
 class CommandMemory:

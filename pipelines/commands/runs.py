@@ -13,7 +13,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.base.progress import Progress, counted
-from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable, find_files
+from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable, find_files, look_into, nothing_at
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.exports import Exports
@@ -21,14 +21,12 @@ from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
 from beam_joins.pipelines.commands.pipeline import StartRunner, run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
-from beam_joins.pipelines.commands.run_memory import CommandMemory
+from beam_joins.pipelines.commands.run_memory import CommandMemory, memory_of, state_name
 from beam_joins.pipelines.commands.runs_options import (
     changes_as,
     changes_pattern,
-    fixed_options,
     of_run,
     refuse_read,
-    require_same,
 )
 from beam_joins.pipelines.commands.spooled_inputs import spooled
 from beam_joins.pipelines.commands.summary import Summary
@@ -64,8 +62,10 @@ class Runs:
         self._paths = {side.name: side.path(args) for side in names.sides}
         self._tables: Mapping[str, DatabaseTable] = {}
         """The tables that a database describes, as the last run has seen them."""
-        self._remembered = f"{names.command} command"
         self._columns = {side: columns_of(side, args) for side in names.sides}
+        for side, columns in self._columns.items():
+            if not columns.is_ordered and (files := find_files(side.name, self._paths[side.name])):
+                look_into(side.name, files, columns).require_all((), in_runs=True)  # refused before a folder is made
         self._places = {LATEST: args.latest} if args.latest else {}
         if args.changes:
             self._places = {CHANGES: changes_pattern(args.changes), **self._places}
@@ -84,6 +84,11 @@ class Runs:
             for side, columns in self._columns.items()
         }
 
+    def absent(self, arrived: Arrived) -> list[str]:
+        """The sentences on paths of inputs at which no file is."""
+        files = {side: there for side, there in arrived.items() if side not in self._args.inputs}
+        return list(filter(None, (nothing_at(side, self._paths[side], there) for side, there in files.items())))
+
     def run(
         self, arrived: Arrived, start: StartRunner, progress: Progress, interruption: Interruption, exports: Exports
     ) -> Ended | None:
@@ -94,7 +99,7 @@ class Runs:
         it was then.
         """
         with StateFolder(self._args.state_dir) as folder:
-            memory = self._memory(folder)
+            memory = memory_of(self._names, self._args, folder.inputs, is_new=folder.is_new)
             new, remarks = self._new(folder, {side: seen.unseen(arrived[side]) for side, seen in memory.seen.items()})
             if folder.is_new and (missing := [side for side, files in new.items() if not files]):
                 if self._args.follow:
@@ -122,7 +127,7 @@ class Runs:
                     for side, files in in_folders.items():
                         memory.seen[side].require_unchanged(files)
                     report = replace(report, tallies=memory.in_all(report.tallies))
-                    folder.inputs[self._remembered] = memory.stored()
+                    folder.inputs[state_name(self._names)] = memory.stored()
                     with interruption.later(), staging.until_renamed(StateRefused):
                         if self._merged is not None:
                             folder.require_current()
@@ -131,6 +136,7 @@ class Runs:
             paths = {output.name: [output.path] for output in outputs}
             if self._merged is not None:
                 paths[TO] = [self._merged.shown]
+            remarks += [] if self._args.follow else self.absent(arrived)
             remarks.insert(0, f"run {folder.run} with {self._args.state_dir}: {self._came(new, 'new file')}")
             waits = [each.sentence for changelog in job.changelogs for each in changelog.waiting if each.sentence]
             summary = partial(job.summary, report, paths, more=remarks)
@@ -152,16 +158,6 @@ class Runs:
         kinds = [*Counter(noun for noun, _ in sources).items(), *([(file, len(files))] if files or not sources else [])]
         return ", ".join(counted(count, noun) for noun, count in kinds)
 
-    def _memory(self, folder: StateFolder) -> CommandMemory:
-        options = fixed_options(self._args, self._names)
-        if folder.is_new:
-            return CommandMemory({"options": options}, self._names)
-        if self._remembered not in folder.inputs:
-            raise InputError(f"--state-dir: {self._args.state_dir} is of another program: name another folder")
-        memory = CommandMemory(folder.inputs[self._remembered], self._names)
-        require_same(options, memory.options, self._args.state_dir)
-        return memory
-
     def _job(self, memory: CommandMemory, new: Arrived) -> Job:
         changelogs = tuple(
             memory.changelog(side, new[side.name], columns, self._tables.get(side.name)) for side, columns in self._columns.items()
@@ -176,7 +172,7 @@ class Runs:
             known_names=memory.known_names,
             **what_is_made(self._names, self._args),
         )
-        job.check()
+        job.check(in_runs=True)
         return job
 
     def _output(self, name: str, number: int, job: Job) -> Output:

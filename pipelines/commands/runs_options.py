@@ -131,6 +131,7 @@ def check_runs_options(args: argparse.Namespace, names: Names) -> None:
     if any(side.path(args) is None for side in names.sides):
         paths = " and ".join(f"--{side.path_option}" for side in names.sides)
         raise InputError(f"--state-dir needs {paths}: a file, a folder or a pattern that finds those that arrive")
+    refuse_read(names, args, "--state-dir", os.path.join(args.state_dir, "manifest.json"))
     if not args.changes and not args.latest and not args.to and not args.dry_run:
         raise InputError("no result is named: with --state-dir give --changes, --latest or --to")
 

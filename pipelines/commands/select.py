@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.formats.layout import unquoted
 
 ALL: Final = "*"
 ROW: Final = ""
@@ -48,14 +49,15 @@ def _items(text: str, sides: Sequence[str]) -> tuple[_Item, ...]:
     items, at = [], 0
     while at < len(text):
         match = _ITEM.match(text, at)
-        first, column, name = (_unquoted(each or "") for each in match.groups()) if match else ("", "", "")
+        first, column, name = (unquoted(each or "") for each in match.groups()) if match else ("", "", "")
         if len(sides) == 1 and match and not column:
             items.append(_Item(0, first, name))
         elif len(sides) > 1 and match and first in sides and (column or name):
             items.append(_Item(sides.index(first), column or ROW, name))
         else:
             item = text[at:].split(",", maxsplit=1)[0].strip()
-            quotes = "; a name with spaces stands in double quotes" if " " in item and '"' not in item else ""
+            is_odd = '"' not in item and (" " in item or item.count(".") >= len(sides))
+            quotes = "; a name with spaces, commas or points stands in double quotes" if is_odd else ""
             raise InputError(f"--select: {item!r} is none of {_forms(sides)}{quotes}")
         if items[-1].column == ALL and name:
             raise InputError(f"--select: all columns have no name together: leave 'as {name}' out")
@@ -118,20 +120,6 @@ def shares_of(
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"the result would have two columns '{twice[0]}': {rename}")
     return dict(sorted(shares.items()))
-
-
-def quoted(name: str) -> str:
-    """A name as it stands in ``--select``, whatever is in it.
-
-    >>> quoted("Ship To")
-    '"Ship To"'
-    """
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
 def _forms(sides: Sequence[str]) -> str:

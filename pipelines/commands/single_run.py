@@ -9,13 +9,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.progress import Progress
-from beam_joins.pipelines.changelogs.changelog_files import Changelog, changelog_of_table, find_changelog, look_into
+from beam_joins.pipelines.changelogs.changelog_files import Changelog, changelog_of_table, find_changelog, find_files, look_into
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.pipeline import run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
+from beam_joins.pipelines.commands.run_memory import CommandMemory
 from beam_joins.pipelines.commands.runner_setup import any_runner
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, descriptions, refuse_same
 from beam_joins.pipelines.formats.change_records import Made
@@ -23,11 +24,14 @@ from beam_joins.pipelines.results.output_files import Output, Staging, absent_fo
 from beam_joins.pipelines.results.write_parts import Report
 
 
-def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool = True) -> tuple[Job, tuple[Output, ...]]:
+def job_alone(
+    names: Names, args: Namespace, *, look_bytes: int = 0, make: bool = True, memory: CommandMemory | None = None
+) -> tuple[Job, tuple[Output, ...]]:
     """The job and its results in files. Raises InputError.
 
     ``look_bytes`` says how much of a file is looked at, 0 as much as is needed; ``make``: directories for the
-    results, and whatever else the command makes on first use. Without it there may be no result.
+    results, and whatever else the command makes on first use. Without it there may be no result. ``memory`` is the state
+    of a dry run after other runs: the job is of the files that these have not read.
     """
     if any(side.path(args) is None for side in names.sides) and not names.without_path:
         raise InputError(f"give {' and '.join(f'--{side.path_option}' for side in names.sides)}: a file or a glob")
@@ -41,7 +45,7 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
     written = {name: path for name, path in places.items() if path}
     for name, path in written.items():
         check_output(flags[name], path, make=make)
-    changelogs = tuple(_changelog(side, args, look_bytes) for side in names.sides)
+    changelogs = tuple(_changelog(side, args, look_bytes, memory) for side in names.sides)
     remarks = list[str]()
     if not args.state_dir:  # whether there is such a column must be the same in all runs
         changelogs, remarks = without_absent_defaults(names.sides, args.by_default, changelogs)
@@ -50,20 +54,33 @@ def job_alone(names: Names, args: Namespace, *, look_bytes: int = 0, make: bool 
     for path in (*written.values(), *descriptions(args).values()):
         refuse_inputs(path, [file.path for changelog in changelogs for file in changelog.files])
     made = [f"the folder {folder} was not there: {'it has been made' if make else 'a run makes it'}" for folder in folders]
-    job = Job(names=names, changelogs=changelogs, in_parts=args.parts, made=(*made, *remarks), **what_is_made(names, args))
-    job.check()
+    job = Job(
+        names=names,
+        changelogs=changelogs,
+        in_parts=args.parts,
+        made=(*made, *remarks),
+        known_kinds=None if memory is None else memory.kinds,
+        known_types=None if memory is None else memory.known_types,
+        known_names=None if memory is None else memory.known_names,
+        **what_is_made(names, args),
+    )
+    job.check(in_runs=bool(args.state_dir))
     as_: dict[str, Made] = {CHANGES: changes_as(args), LATEST: "rows"}
     return job, tuple(job.output(name, flags[name], path, as_[name]) for name, path in written.items())
 
 
-def _changelog(side: Side, args: Namespace, look_bytes: int) -> Changelog:
-    """The changelog of a side: spooled changes, or files."""
+def _changelog(side: Side, args: Namespace, look_bytes: int, memory: CommandMemory | None) -> Changelog:
+    """The changelog of a side: spooled changes, or files, with a ``memory`` those that no run has read."""
     columns = columns_of(side, args)
     files = None if args.spooled is None else args.spooled.files.get(side.name)
     if files is not None and (table := args.spooled.tables.get(side.name)) is not None:
         return changelog_of_table(side.name, files, columns, table)
     if files is not None:
         return look_into(side.name, tuple(replace(file, look_bytes=look_bytes) for file in files), columns)
+    if memory is not None:
+        there = find_files(side.name, side.path(args), columns.envelopes)
+        new = [*memory.waiting(side.name, there), *memory.seen[side.name].unseen(there)]
+        return memory.changelog(side, [replace(file, look_bytes=look_bytes) for file in new], columns)
     return find_changelog(side.name, side.path(args), columns, look_bytes=look_bytes, folders=bool(args.state_dir))
 
 

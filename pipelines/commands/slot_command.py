@@ -20,9 +20,8 @@ examples:
   {PROGRAM} drop 'postgres://host/shop?slot=enrich'
       nothing is kept any more
 
-The publication has the slot's name, unless the address has publication=NAME. The role needs REPLICATION; a
-role that makes a publication owns its tables and has CREATE on the database. The password comes from PGPASSWORD
-or ~/.pgpass.
+The publication has the slot's name, unless the address has publication=NAME. The role needs REPLICATION; a role that makes a \
+publication owns its tables and has CREATE on the database. The password comes from PGPASSWORD or ~/.pgpass.
 """
 
 

@@ -36,7 +36,7 @@ PASSED_OVER: Final = {
 }
 LATE: Final = {
     "late_applied": "at or before the end of the last run: applied behind it",
-    "late_stale": "at or before the end of the last run, and nothing new: not applied",
+    "late_stale": "older than the row's last change, a truncate or the deletes that --beam_joins_remember_deletes keeps: not applied",
 }
 ROWS: Final = "rows"
 """Rows of the first input in the end; of these:"""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from beam_joins.errors import InputError
 from beam_joins.iso_times import EPOCH, NO_TIME, has_nanoseconds, micros_of_text
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
 from beam_joins.pipelines.formats.layout import Layout
@@ -93,15 +92,6 @@ class Columns:
     def is_ordered(self) -> bool:
         """Whether columns order the records: else they are at one position, and the last one of a key counts."""
         return self.timestamp is not None or self.sequence is not None
-
-    def require_order(self, name: str) -> None:
-        """Raise InputError for records of incremental runs that no column orders: those of a later run would replace none."""
-        if not self.is_ordered:
-            flags = " or ".join(map(self.flag, ("timestamp_by", "sequence_by")))
-            raise InputError(
-                f"{name} have neither a time nor a sequence, so that rows of a later run could not replace those of earlier runs: name"
-                f" a column with {flags}"
-            )
 
     def flag(self, name: str) -> str:
         """An option of these columns as it is written: :func:`flag_of` their side."""

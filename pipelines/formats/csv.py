@@ -34,7 +34,7 @@ from beam_joins.pipelines.formats.csv_text import (
 )
 from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout
+from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout, Misfit, written_name
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -55,9 +55,9 @@ _TEXTS: Final = ("string", UNKNOWN)
 _TRUTH: Final = {"true": True, "false": False}
 
 
-def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> Layout:
+def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> tuple[Layout, tuple[Misfit, ...]]:
     """The columns of a file and their types: those that are declared or known, the others as the first
-    megabyte has them. A file without any byte has none, and no rows.
+    megabyte has them, with the values that alone make text of a column. A file without any byte has none, and no rows.
 
     Raises ValueError, one sentence without the path, for a file without a header and for a declared column
     that it does not have.
@@ -68,20 +68,25 @@ def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> Layout:
         if (size := size + len(line)) > LOOKED_AT:
             break
     if not lines:  # as part files of empty partitions: it has no rows
-        return ()
+        return (), ()
     names = names_in_header(file, lines[0].removeprefix(b"\xef\xbb\xbf"))
     kinds = dict(declared)
     if missing := [name for name in kinds if name not in names]:
         raise ValueError(f"has no column '{missing[0]}'; it has {', '.join(names)}")
-    records = [
-        fields for fields in (fields_or_none(line, file.delimiter) for line in lines[1:]) if fields and len(fields) == len(names)
-    ]
-    texts = (
-        pa.array([text or None for text in column], pa.string())
-        for column in (zip(*records, strict=True) if records else [[]] * len(names))
-    )
-    types = {**dict(remembered), **kinds}
-    return tuple((name, types.get(name) or _type_in(column)) for name, column in zip(names, texts, strict=True))
+    records = {
+        n: fields
+        for n, line in enumerate(lines)
+        if n and (fields := fields_or_none(line, file.delimiter)) and len(fields) == len(names)
+    }
+    types, misfits = {**dict(remembered), **kinds}, []
+    for name, column in zip(names, zip(*records.values(), strict=True) if records else [()] * len(names), strict=True):
+        if name not in types:
+            types[name], odd = _type_in(pa.array([text or None for text in column], pa.string()))
+            if odd is not None:
+                at = list(records)[column.index(odd[1])]
+                place = 1 + sum(each.count(b"\n") for each in lines[:at])
+                misfits.append(Misfit(name, *odd, place, column.count(odd[1])))
+    return tuple((name, types[name]) for name in names), tuple(misfits)
 
 
 def type_named(kind: str) -> pa.DataType:
@@ -243,16 +248,20 @@ def _row(
         if kind not in _TEXTS and name not in declared and _PADDED.match(text):
             return (
                 f"column '{name}' is {text!r}, which may be no number, as a postal code is none, and is {kind} in the records before "
-                f"it: say from the first run on what it is, with {option} ({name}:string or {name}:{kind})"
+                f"it: say from the first run on what it is, with {_types_by(option, name, 'string', kind)}"
             )
         try:
             row[name] = _value(text, kind) if text else None
         except (ValueError, InvalidOperation):
-            remedy = (
-                "" if name in declared else f": say from the first run on what it is, with {option} ({name}:double or {name}:string)"
-            )
+            types = _types_by(option, name, "double", "string")
+            remedy = "" if name in declared else f": say from the first run on what it is, with {types}"
             return f"column '{name}' is not of type {kind}: {text!r}{remedy}"
     return row
+
+
+def _types_by(option: str, name: str, *kinds: str) -> str:
+    """An option with the types that it may give a column: those alone in Python, whose ``schema=`` has another form."""
+    return f"{option} ({' or '.join(kind if option.endswith('=') else f'{written_name(name)}:{kind}' for kind in kinds)})"
 
 
 def _value(text: str, kind: str) -> Any:
@@ -284,15 +293,28 @@ def _table(data: bytes, names: list[str], delimiter: str) -> pa.Table:
     return pa.csv.read_csv(pa.BufferReader(data), read, pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=False), texts)
 
 
-def _type_in(texts: pa.Array) -> str:
+def _type_in(texts: pa.Array) -> tuple[str, tuple[str, str] | None]:
     """The type that all of the texts have: numbers are not written with zeros before them, as postal codes
-    are.
+    are. Of text also the type that most of them have, and the other one, where it is the only one.
     """
-    present = texts.drop_null()
+    present, odd = texts.drop_null(), None
     for kind in ("int64", "double", "bool") if len(present) else ():
-        if _typed(present, kind)[2].all():
-            return kind
-    return "string" if len(present) else UNKNOWN
+        right = _typed(present, kind)[2]
+        if right.all():
+            return kind, None
+        others = present.filter(pa.array(~right))
+        if odd is None and 2 * len(others) < len(present) and len(others.unique()) == 1 and not _is_value(others[0].as_py(), kind):
+            odd = kind, others[0].as_py()
+    return ("string", odd) if len(present) else (UNKNOWN, None)
+
+
+def _is_value(text: str, kind: str) -> bool:
+    """Whether a text is a value of a type that an option says."""
+    try:
+        _value(text, kind)
+    except (ValueError, InvalidOperation):
+        return False
+    return True
 
 
 def _decimal(kind: str) -> pa.DataType:
@@ -376,7 +398,8 @@ def _described(file: File, columns: Columns, remembered: Layout) -> File:
     """The file with its text and the types of its columns."""
     file = with_its_text(file, *columns.csv, columns.flag("encoding"))
     declared = tuple(name for name, _ in columns.declared)
-    return replace(file, layout=layout_of(file, columns.declared, remembered), declared=declared)
+    layout, misfits = layout_of(file, columns.declared, remembered)
+    return replace(file, layout=layout, misfits=misfits, declared=declared)
 
 
 FORMAT: Final = FileFormat(

@@ -10,7 +10,7 @@ from pyarrow.fs import PyFileSystem
 
 from beam_joins.coders.values import ValueCoder
 from beam_joins.pipelines.formats.changelog_columns import Unit
-from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.layout import Layout, Misfit
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.registry import Format
@@ -39,9 +39,9 @@ class File:
     """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user
     knows it; ``written`` as in ``Found``.
 
-    ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has; the types of
-    ``declared`` columns are said, those of others inferred; ``encoding`` is that of its text (empty: UTF-8),
-    ``delimiter`` stands between its fields, and records of one that ``spans_lines`` go on within quotes. The
+    ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has, with ``misfits`` that make
+    text of columns there; the types of ``declared`` columns are said, those of others inferred; ``encoding`` is that of its
+    text (empty: UTF-8), ``delimiter`` stands between its fields, and records of one that ``spans_lines`` go on within quotes. The
     columns of bytes of an ``is_unmarked`` file are text, which it does not say. Of a file of envelopes the rows
     of one ``table`` are read, by its full name, the last part of it or a pattern (empty: all rows), ``key`` are
     the columns of its primary key, ``columns`` those that its rows are known to have, and ``placeholders``
@@ -57,6 +57,7 @@ class File:
     format: Format
     unit: Unit | None = None
     layout: Layout = ()
+    misfits: tuple[Misfit, ...] = ()
     declared: tuple[str, ...] = ()
     encoding: str = ""
     delimiter: str = ","

@@ -4,7 +4,7 @@ import codecs
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.formats.file_parts import File
@@ -19,7 +19,54 @@ DELIMITERS: Final = (",", ";", "\t", "|")
 """The characters that may stand between the fields of a CSV file."""
 DELIMITER_NAMES: Final = (",", ";", "tab", "|")
 """The same as options name them."""
+QUOTED: Final = re.compile(r'"(?:[^"]|"")+"')
+_ITEM: Final = re.compile(rf"(?:\s*{QUOTED.pattern})?(?:\([^()]*\)|[^,])*")
 DECIMAL: Final = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
+
+
+class Misfit(NamedTuple):
+    """The only value that makes text of a column whose other values have a type: where it is first, and in how many records."""
+
+    column: str
+    kind: str
+    text: str
+    line: int
+    records: int
+
+
+def written_name(name: str) -> str:
+    """The name of a column as options take it, in double quotes where it would be read as others.
+
+    >>> written_name("Order No"), written_name('net "EUR", all')
+    ('Order No', '"net ""EUR"", all"')
+    """
+    is_plain = name == name.strip() and not name.startswith('"') and "," not in name and "=" not in name
+    return name if is_plain else quoted(name)
+
+
+def quoted(name: str) -> str:
+    """A name in double quotes, as options take it whatever is in it.
+
+    >>> quoted("Ship To")
+    '"Ship To"'
+    """
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def unquoted(name: str) -> str:
+    """The name of a column that an option may have in double quotes: the inverse of :func:`quoted`."""
+    return name[1:-1].replace('""', '"') if QUOTED.fullmatch(name) else name
+
+
+def items_of(listed: str) -> list[str]:
+    """The items of a list with commas, of which those within brackets, and within double quotes at the begin of an item, count as
+    text.
+
+    >>> items_of('region, "net, EUR":decimal(12,2),,id')
+    ['region', '"net, EUR":decimal(12,2)', 'id']
+    """
+    return list(filter(None, map(str.strip, _ITEM.findall(listed))))
 
 
 def delimiter_of(name: str) -> str:
@@ -71,9 +118,21 @@ def widest(layouts: Sequence[Layout]) -> dict[str, str]:
 
 
 def in_one_layout(files: "Sequence[File]") -> "tuple[File, ...]":
-    """The files, whose columns have the same types in all of them: those that hold what each has."""
+    """The files, whose columns have the same types in all of them: those that hold what each has. A value is the only one that
+    makes text of a column if no other file has text there.
+    """
     types = widest([file.layout for file in files])
-    return tuple(replace(file, layout=tuple((name, types[name]) for name, _ in file.layout)) for file in files)
+    texts = {
+        name for file in files for name, kind in file.layout if kind == "string" and name not in [each.column for each in file.misfits]
+    }
+    return tuple(
+        replace(
+            file,
+            layout=tuple((name, types[name]) for name, _ in file.layout),
+            misfits=tuple(each for each in file.misfits if each.column not in texts),
+        )
+        for file in files
+    )
 
 
 def _together(kinds: set[str]) -> str:

@@ -209,7 +209,8 @@ class Reading:
         if fault is None and self.added is not None and self.added in row:
             fault = f"there is a column '{self.added}' already: {self.rename}"
         if fault is None and self.allowed is not None and (other := next((name for name in row if name not in self.allowed), None)):
-            fault = f"column '{other}' is none of those of the first records: name the columns that you want in --select"
+            option = "--select, of incremental runs in the first one" if self.columns.side is not None else self.columns.flag("schema")
+            fault = f"column '{other}' is none of those of the first records: name the columns that you want in {option}"
         kinds = [*zip(self.reference, self.refers if self.reference else (), strict=True)]
         kinds += zip(self.columns.key if self.key else (), self.key, strict=True)
         for column, expected in kinds:

@@ -1,10 +1,11 @@
 """ReadChangelog: reads the table of a changelog of rows in files."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 import pyarrow as pa
+from apache_beam.pvalue import PBegin
 
 from beam_joins.content import Emit
 from beam_joins.pipelines.changelogs.changelog_files import Changelog, find_changelog
@@ -17,19 +18,19 @@ from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,
     ReadFiles,
     checked_schema,
+    inferred_in_runs,
+    inferred_types,
     reading_of,
     require_columns,
     top_columns,
 )
 from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns
-from beam_joins.pipelines.io.sources.read_table import ReadTable
+from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
 from beam_joins.transforms.connect import plain_schema
 
 __all__ = ["ReadChangelog"]
-
-"""The formats whose files say which columns they have."""
 
 
 class ReadChangelog(ReadTable):
@@ -58,10 +59,12 @@ class ReadChangelog(ReadTable):
     * ``ignored``: a column and its values that mean no change, ``{"op": ["update_preimage"]}`` for old rows beside the new
       ones. Such records are passed over and counted.
     * ``except_columns``: columns to leave out of the values.
-    * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"declared"``, those of Parquet and Arrow
-      files; values are dicts, their numbers exact, where files do not say types, or with ``None``. Values of a schema
+    * ``schema``: the columns of the values, a ``pyarrow.Schema`` or a class. By default, ``"declared"``, those of Parquet and
+      Arrow files; values are dicts, their numbers exact, where files do not say types, or with ``None``. Values of a schema
       are typed columns, UUIDs text where the schema does not say otherwise, and a value that does not fit its column is
-      a bad record.
+      a bad record. ``"inferred"``: the columns and types that ``beam-joins`` infers, also of CSV by the first megabyte of
+      each file, and of JSON lines, MessagePack and CSV by the first 10,000 records; objects and lists are text. A record
+      with another column is a bad record, too. With a state columns and types are those of the first run.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
     * ``delimiter``: the delimiter of CSV files: ``","``, ``";"``, ``"tab"`` or ``"|"``; by default as their header shows.
     * ``encoding``: the encoding of CSV files, such as ``"cp1252"`` or ``"latin-1"``; by default as their byte order mark
@@ -69,9 +72,10 @@ class ReadChangelog(ReadTable):
     * ``on_bad_record``: ``"fail"``, or ``"drop"`` to go on without records that cannot be read, have no usable key, time,
       sequence or operation, or do not fit their columns; such records are counted.
 
-    A dot in the name of a key column leads into a nested one: ``"customer.id"``. Ties in sequence and event time are
-    broken by position in the file; with a sequence, a delete sorts before an upsert. ``with_outputs()`` has a sentence
-    for each bad record; records with a null key or sequence are dropped and counted by the table.
+    A dot in the name of a key column leads into a nested one, ``"customer.id"``, unless a column has the whole name. Ties in
+    sequence and event time are broken by position in the file; with a sequence, a delete sorts before an upsert.
+    ``with_outputs()`` has a sentence for each bad record; records with a null key or sequence are dropped and counted by
+    the table.
 
     Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.InputError`, a ``ValueError`` too,
     if no file matches, one cannot be read, or no record has a column that an option names; and in the run, naming file
@@ -101,7 +105,7 @@ class ReadChangelog(ReadTable):
         apply_as_truncates: Operations | None = None,
         ignored: Operations | None = None,
         except_columns: Sequence[str] = (),
-        schema: pa.Schema | Literal["declared"] | None = "declared",
+        schema: pa.Schema | Literal["declared", "inferred"] | None = "declared",
         emit: Emit = "updates",
         delimiter: str | None = None,
         encoding: str | None = None,
@@ -122,29 +126,39 @@ class ReadChangelog(ReadTable):
         names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
         connect.choice("on_bad_record", on_bad_record, OnBadRecord)
         connect.choice("emit", emit, Emit)
-        rows = _rows_of(path, columns, names, checked_schema(schema), omitted, on_bad_record)
-        super().__init__(rows.table(emit=emit, except_columns=omitted).of_run)
+        of_run = _rows_of(path, columns, names, checked_schema(schema, inferred=True), omitted, on_bad_record)
+
+        def reads(begin: PBegin) -> Reads:
+            return of_run(begin).table(emit=emit, except_columns=omitted)
+
+        super().__init__(reads)
 
 
 def _rows_of(
     path: str, columns: Columns, key: Sequence[str], schema: Any, omitted: Sequence[str], on_bad_record: OnBadRecord
-) -> ChangelogRows:
-    """The rows of files whose records are rows, with the columns that the options name."""
-    tops = top_columns(key)
-    changelog = find_changelog("the files", path, replace(columns, key=tops))
-    if schema == "declared":
-        schema = _schema_of(changelog)
+) -> Callable[[PBegin], ChangelogRows]:
+    """The rows, in each run, of files whose records are rows, with the columns that the options name."""
+    changelog, is_inferred = find_changelog("the files", path, columns), schema == "inferred"
+    tops = top_columns(key, changelog.seen)
+    if isinstance(schema, str):
+        schema = inferred_types(changelog) if is_inferred else _schema_of(changelog)
     of_order = ("timestamp_by", columns.timestamp), *(("sequence_by", name) for name in (columns.sequence, *columns.within))
     of_operation = ("apply_as_deletes", columns.delete), ("apply_as_truncates", columns.truncate), ("ignored", columns.ignore)
     named = [(columns.flag(option), name) for option, name in (*(("key", top) for top in tops), *of_order, *of_operation)]
     named += [("schema=", name) for name in (() if schema is None else schema.names)]
     changelog.require_all([(option, name) for option, name in (*named, *(("except_columns=", each) for each in omitted)) if name])
-    if schema is not None:
+    if schema is not None and schema.names:
         require_columns("key", key, schema)
+    if schema is not None and not is_inferred:
         files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
         changelog = replace(changelog, files=files)
-    reading = reading_of(changelog.columns, key, schema, omitted)
-    return ChangelogRows(ReadFiles(changelog, ColumnReader(reading), on_bad_record), reading, key)
+
+    def of_run(begin: PBegin) -> ChangelogRows:
+        typed = inferred_in_runs(begin, changelog, schema) if is_inferred else schema
+        reading = reading_of(changelog.columns, key, typed, omitted, is_inferred=is_inferred)
+        return ChangelogRows(ReadFiles(changelog, ColumnReader(reading), on_bad_record), reading, key)
+
+    return of_run
 
 
 def _schema_of(changelog: Changelog) -> pa.Schema | None:

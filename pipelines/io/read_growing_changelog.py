@@ -6,11 +6,19 @@ from typing import Literal
 import pyarrow as pa
 
 from beam_joins.content import Emit
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.formats.changelog_columns import Unit
-from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFollowed, checked_schema, reading_of, require_columns
+from beam_joins.pipelines.io.sources.changelog_rows import (
+    ChangelogRows,
+    ReadFollowed,
+    checked_schema,
+    inferred_types,
+    reading_of,
+    require_columns,
+)
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.followed_changes import FollowedChanges
-from beam_joins.pipelines.io.sources.growing_files import GrowingFiles, growing_schema
+from beam_joins.pipelines.io.sources.growing_files import GrowingFiles, growing_schema, require_growing
 from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns
 from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.spans import Span
@@ -26,8 +34,9 @@ class ReadGrowingChangelog(ReadTable):
     lines, Avro, Parquet and Arrow. A record that cannot be read fails the run.
 
     * ``path``, ``key``, ``timestamp_unit``, ``sequence_by``, ``apply_as_deletes``, ``apply_as_upserts``,
-      ``apply_as_truncates``, ``ignored``, ``except_columns``, ``schema``, ``emit``: as of
-      :class:`~beam_joins.io.ReadChangelog`.
+      ``apply_as_truncates``, ``ignored``, ``except_columns``, ``emit``: as of :class:`~beam_joins.io.ReadChangelog`.
+    * ``schema``: as of :class:`~beam_joins.io.ReadChangelog`. ``"inferred"`` needs a file when the pipeline is built: a record
+      of a later file that does not fit the types fails the run, and a job that is built again may infer others.
     * ``timestamp_by``: the column with the event time, which the watermark follows: a whole number, a timestamp, a date, or
       text in ISO 8601; in UTC without a zone.
     * ``out_of_orderness``: the distance of the watermark behind the largest event time: seconds, a ``timedelta`` or a Beam
@@ -58,7 +67,7 @@ class ReadGrowingChangelog(ReadTable):
         apply_as_truncates: Operations | None = None,
         ignored: Operations | None = None,
         except_columns: Sequence[str] = (),
-        schema: pa.Schema | Literal["declared"] | None = "declared",
+        schema: pa.Schema | Literal["declared", "inferred"] | None = "declared",
         emit: Emit = "updates",
         out_of_orderness: Span = 0,
         idle_after: Span | None = None,
@@ -76,11 +85,15 @@ class ReadGrowingChangelog(ReadTable):
         names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
         connect.choice("emit", emit, Emit)
         event_time = EventTime.of(out_of_orderness, idle_after)
-        checked = checked_schema(schema)
-        typed = growing_schema(path) if isinstance(checked, str) else checked
+        checked, is_inferred = checked_schema(schema, inferred=True), schema == "inferred"
+        if is_inferred:
+            require_growing(path)
+            typed = inferred_types(find_changelog("the files", path, columns))
+        else:
+            typed = growing_schema(path) if isinstance(checked, str) else checked
         if typed is not None:
             require_columns("key", names, typed)
-        reading = reading_of(columns, names, typed, omitted)
+        reading = reading_of(columns, names, typed, omitted, is_inferred=is_inferred)
         changes = GrowingFiles(path, FollowedChanges(reading), pa.RecordBatch, event_time, follow=True)
         rows = ChangelogRows(ReadFollowed(changes, reading), reading, names)
         super().__init__(rows.table(emit=emit, except_columns=omitted, ordered=False).of_run)

@@ -26,6 +26,7 @@ from beam_joins.transforms.connect import (
     in_batches,
     require_bounded,
     require_global,
+    require_tables,
     table_type,
     text,
 )
@@ -100,6 +101,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[str]:
         """Apply the transform."""
         require_global("WriteChangelog", pcoll)
+        require_tables("WriteChangelog", pcoll)
         require_bounded("WriteChangelog", "write it in incremental runs, with --beam_joins_state", pcoll)
         require_file_system("WriteChangelog", self._path)
         rows = PlainRows("WriteChangelog", table_type(pcoll), self._key, stored=parquet_type)

@@ -17,7 +17,18 @@ from beam_joins.pipelines.io.sinks.postgres_forms import require_names
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable, checked_conninfo
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 from beam_joins.pipelines.io.targets import MergedTable
-from beam_joins.transforms.connect import StateFolder, TableType, choice, columns, flag, folder_for, in_batches, table_type, text
+from beam_joins.transforms.connect import (
+    StateFolder,
+    TableType,
+    choice,
+    columns,
+    flag,
+    folder_for,
+    in_batches,
+    require_tables,
+    table_type,
+    text,
+)
 
 __all__ = ["WritePostgres"]
 
@@ -91,6 +102,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
 
     def expand(self, table: PCollection[Any]) -> PDone:
         """Apply the transform."""
+        require_tables("WritePostgres", table)
         into = self._into(table_type(table))
         state = folder_for(table)
         if state is not None and not state.is_new and self._create and not into.exists():

@@ -2,9 +2,11 @@
 run, and what they show is what comes out.
 """
 
+import json
 import re
 import runpy
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,11 @@ from tests.docs.page import DOCS, blocks
 PAGES = {"tutorial.md": (3, 5), "command_line.md": (3, 5)}
 """How many commands each page has, and how much of what comes out it shows."""
 INSTALL = ("python3.11 -m venv", "pip install")
+NIGHTS = {  # a customer is renamed, one removed, and one comes back
+    "2026-03-04": ("1,Ann\n2,Bob\n", {1: "Ann", 2: "Bob", 3: None}),
+    "2026-03-05": ("1,Anna\n3,Cy\n", {1: "Anna", 2: None, 3: "Cy"}),
+    "2026-03-06": ("2,Bob\n1,Anna\n3,Cy\n", {1: "Anna", 2: "Bob", 3: "Cy"}),
+}
 SECONDS = re.compile(r"^(  (?:start-up|starting the runner|run|finishing|all) +|.*; )[\d.]+( s)?$", re.MULTILINE)
 NAMED = re.compile(r"`([\w./-]+\.(?:jsonl|csv|toml|py))`")
 
@@ -49,3 +56,22 @@ def test_what_the_page_shows_is_what_the_commands_give(
         else:
             path.write_text(block.text)
     assert (commands, shown) == PAGES[name]
+
+
+@pytest.mark.process
+@pytest.mark.gate
+def test_a_table_without_times_that_is_exported_each_night_is_joined_as_it_is_that_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = DOCS / "incremental_runs.md"
+    written = next(block.text for block in blocks(page) if block.language == "sh" and "customers.csv" in block.text)
+    export, command = written.split("beam-joins", 1)
+    for folder in ("orders", "customers"):
+        Path(folder).mkdir()
+    Path("orders/1.csv").write_text("id,customer,updated_at\n1,1,2026-03-01\n2,2,2026-03-02\n3,3,2026-03-02\n")
+    for day, (rows, names) in NIGHTS.items():
+        Path("customers.csv").write_text(f"id,name\n{rows}")
+        subprocess.run(["sh", "-e", "-c", export.replace("2026-03-04", day)], check=True)
+        assert programs.main(shlex.split(command.replace("\\\n", ""))) == 0
+        assert {row["id"]: row["name"] for row in map(json.loads, Path("now.jsonl").read_text().splitlines())} == names

@@ -301,6 +301,22 @@ def test_rows_without_a_time_have_null_for_it(tmp_path: Path) -> None:
         )
 
 
+def test_inferred_columns_of_any_names_are_joined_by_name(tmp_path: Path) -> None:
+    import apache_beam as beam
+    from apache_beam.testing.util import assert_that, equal_to
+
+    (tmp_path / "l.csv").write_text('Order No,Cust. No,"Total ""net"", EUR",Größe,a:b\n1,7,1.5,L,1\n')
+    (tmp_path / "r.jsonl").write_text('{"Cust. No": 7, "Full Name": "Ann"}\n')
+    orders = provided.ReadChangelog(path=str(tmp_path / "l.csv"), key="Order No", sequence_by="a:b", schema="inferred")
+    customers = provided.ReadChangelog(path=str(tmp_path / "r.jsonl"), key=["Cust. No"], schema="inferred")
+    columns = {"net": 'left.Total "net", EUR', "Größe": "left.Größe", "name": "right.Full Name"}
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        tables = {"left": pipeline | "orders" >> orders, "right": pipeline | "customers" >> customers}
+        joined = tables | "join" >> provided.ForeignKeyJoin(foreign_key="Cust. No", joiner=columns)
+        rows = joined | "rows" >> provided.TableToRows(key=["order_no"])
+        assert_that(rows, equal_to([beam.Row(order_no=1, net=1.5, Größe="L", name="Ann")]))
+
+
 def test_whole_numbers_and_fractions_in_one_field_are_fractions_and_other_kinds_are_refused_with_its_name() -> None:
     import apache_beam as beam
 

@@ -1,21 +1,29 @@
 """A command and a Python user read the same changes with the same options, from each format."""
 
 import datetime as dt
+import gzip
 import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, TableToChanges
-from beam_joins.io import ReadChangeEvents, ReadChangelog
+from beam_joins.errors import InputError
+from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadGrowingChangelog
 from beam_joins.pipelines.formats.changelog_columns import micros_of
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
+from beam_joins.pipelines.io import read_growing_changelog
+from beam_joins.transforms.connect import table_type
 from tests.hostile.changelogs import WRITTEN
 from tests.pipelines.orders_run import Run
 
@@ -150,6 +158,30 @@ CASES = {
         ["--key=id", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes=", "--on-bad-record=drop"],
         {"key": "id", "timestamp_by": "at", "on_bad_record": "drop"},
     ),
+    "columns of several kinds": Case(
+        "a.jsonl",
+        lines(
+            {"id": 1, "at": 5, "n": 1, "m": 7, "large": 2**63, "flag": True, "text": 1, "row": {"a": 1}, "list": [1], "none": None},
+            {"id": 2, "at": 6, "n": 2.5, "large": 1, "text": "a", "more": 1.5},
+        ),
+        ["--key=id", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes="],
+        {"key": "id", "timestamp_by": "at"},
+    ),
+    **{
+        f"columns of {name}": Case(
+            name,
+            pack(b"Order No,n,m,flag,zip,Cust. No,none,at\n1,1,7,true,01234,a,,2026-01-02\n2,2.5,,FALSE,12345,7,,2026-01-03\n"),
+            ["--key=Order No", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes="],
+            {"key": "Order No", "timestamp_by": "at"},
+        )
+        for name, pack in {"a.csv": bytes, "a.csv.gz": gzip.compress}.items()
+    },
+    "numbers that begin with whole ones": Case(
+        "a.csv",
+        b"id,at,n,m\n" + b"".join(b"%d,%d,%d,\n" % (n, n, n) for n in range(10_000)) + b"1,10000,2.5,3\n",
+        ["--key=id", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes="],
+        {"key": "id", "timestamp_by": "at"},
+    ),
 }
 
 
@@ -202,12 +234,162 @@ def test_a_command_and_a_python_user_read_the_same_changes(beam_joins: Run, name
     assert sorted(text(*change) for change in made) == expected
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.name.endswith((".parquet", ".arrow"))])
-def test_the_columns_of_files_have_the_same_types_for_a_command_and_for_a_python_user(beam_joins: Run, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "schema"),
+    [
+        *((name, "declared") for name, case in CASES.items() if case.name.endswith((".parquet", ".arrow"))),
+        *((name, "inferred") for name, case in CASES.items() if "format" not in case.python),
+    ],
+)
+def test_the_columns_of_files_have_the_same_types_for_a_command_and_for_a_python_user(beam_joins: Run, name: str, schema: str) -> None:
     case = CASES[name]
     Path(case.name).write_bytes(case.content)
     ran = beam_joins("table", f"--input={case.name}", *case.command, "--latest=out.parquet")
     assert ran.code == 0, ran.err
-    expected = sorted(pq.read_table("out.parquet").to_pylist(), key=str)
-    last = {change.key: change.new for change in sorted(changes_of(case, "declared"), key=lambda change: change.position)}
-    assert sorted((row for row in last.values() if row is not None), key=str) == expected
+    written = pq.read_table("out.parquet")
+    last = {change.key: change.new for change in sorted(changes_of(case, schema), key=lambda change: change.position)}
+    assert sorted((row for row in last.values() if row is not None), key=str) == sorted(written.to_pylist(), key=str)
+    if schema == "inferred":
+        table: Any = beam.Pipeline() | ReadChangelog(case.name, **case.python, except_columns=case.columns, schema=schema)
+        types = pa.schema(list(table_type(table).value))
+        assert types.remove_metadata() == written.schema.remove_metadata()
+
+
+def rows_of(read: Any, *options: str) -> list[Any]:
+    MADE.clear()
+    with beam.Pipeline(options=PipelineOptions(options)) as pipeline:
+        _ = pipeline | "Table" >> read | TableToChanges() | beam.Map(keep)
+    return sorted((change.new for change in MADE), key=str)
+
+
+LATER = {
+    "a.jsonl": (
+        lines(*({"id": n, "v": 1} for n in range(10_000))),
+        lines({"id": -1, "v": 1.5}, {"id": -2, "v": "x"}, {"id": -3, "v": 1, "w": 1}, {"id": -4, "v": 2}, {"id": -5}),
+    ),
+    "a.csv": (
+        b"id,v,text\n" + b"".join(b"%d,1,%s\n" % (n, b"x" * 100) for n in range(10_500)),
+        b"-1,1.5,\n-2,x,\n-3,01,\n-4,2,\n-5,,\n",
+    ),
+}
+"""The records that types are inferred of, and later ones, of which the first three do not fit."""
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_later_record_that_does_not_fit_the_inferred_columns_is_a_bad_record_for_both(beam_joins: Run, name: str) -> None:
+    Path(name).write_bytes(b"".join(LATER[name]))
+    options = ["--timestamp-by=", "--sequence-by=", "--apply-as-deletes=", "--on-bad-record=drop", "--latest=out.parquet"]
+    ran = beam_joins("table", f"--input={name}", "--key=id", *options)
+    assert ran.code == 0, ran.err
+    made = rows_of(ReadChangelog(name, key="id", schema="inferred", on_bad_record="drop"))
+    assert made == sorted(pq.read_table("out.parquet").to_pylist(), key=str)
+    assert {row["id"] for row in made if row["id"] < 0} == {-4, -5}
+    with pytest.raises(Exception, match=rf"{name}, line 10,[0-9]+: column 'v' is not of type int64"):
+        rows_of(ReadChangelog(name, key="id", schema="inferred"))
+
+
+def test_a_column_that_the_first_records_do_not_have_is_named_with_the_remedy(own_directory: Path) -> None:
+    Path("a.jsonl").write_bytes(LATER["a.jsonl"][0] + lines({"id": -3, "v": 1, "w": 1}))
+    sentence = "line 10,001: column 'w' is none of those of the first records: name the columns that you want in schema="
+    with pytest.raises(Exception, match=sentence):
+        rows_of(ReadChangelog("a.jsonl", key="id", schema="inferred"))
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_the_inferred_types_are_those_of_the_first_run_with_a_state(own_directory: Path, suffix: str) -> None:
+    for name, rows in (("0", [{"id": 1, "v": 1.5, "n": 1}]), ("1", [{"id": 2, "v": 2, "n": 2}]), ("2", [{"id": 3, "v": 3, "n": 3.5}])):
+        text = "\n".join(["id,v,n,at", *(f"{row['id']},{row['v']},{row['n']},{name}" for row in rows)])
+        content = text.encode() if suffix == "csv" else lines(*({**row, "at": int(name)} for row in rows))
+        Path(f"{name}.{suffix}").write_bytes(content)
+
+    def run(name: str) -> list[Any]:
+        read = ReadChangelog(f"{name}.{suffix}", key="id", timestamp_by="at", schema="inferred", except_columns=["at"])
+        return rows_of(read, "--beam_joins_state=state")
+
+    assert run("0") == [{"id": 1, "v": 1.5, "n": 1}]
+    ((row),) = run("1")
+    assert (row, type(row["v"])) == ({"id": 2, "v": 2.0, "n": 2}, float)
+    with pytest.raises(Exception, match="column 'n' is not of type int64"):
+        run("2")
+
+
+@pytest.mark.parametrize(("suffix", "empty"), [("jsonl", ""), ("csv", "id,v,at\n"), ("csv", "")])
+def test_files_without_records_have_the_inferred_types_of_the_first_run_or_are_refused(
+    own_directory: Path, suffix: str, empty: str
+) -> None:
+    Path(f"0.{suffix}").write_bytes(lines({"id": 1, "v": 1.5, "at": 0}) if suffix == "jsonl" else b"id,v,at\n1,1.5,0\n")
+    Path(f"1.{suffix}").write_text(empty)
+
+    def run(n: int, state: str) -> list[Any]:
+        return rows_of(ReadChangelog(f"{n}.{suffix}", key="id", timestamp_by="at", schema="inferred"), f"--beam_joins_state={state}")
+
+    with pytest.raises(InputError, match="have no record that shows the types of columns: give schema=, or begin with files that"):
+        run(1, "new")
+    assert run(0, "state") == [{"id": 1, "v": 1.5, "at": 0}]
+    assert run(1, "state") == []
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.avro", "a.parquet"])
+def test_files_that_grow_have_the_same_inferred_types(own_directory: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(read_growing_changelog, "GrowingFiles", partial(to_the_end, read_growing_changelog.GrowingFiles))
+    rows = [{"id": 1, "at": 5, "v": 1.5, "name": "Ann"}, {"id": 2, "at": 6, "v": 2.0, "name": None}]
+    if name == "a.jsonl":
+        Path(name).write_bytes(lines(*rows) + b'{"id":')
+    elif name == "a.avro":
+        fields = [{"name": "id", "type": "long"}, {"name": "at", "type": "long"}, {"name": "v", "type": "double"}]
+        with Path(name).open("wb") as file:
+            name_field = {"name": "name", "type": ["null", "string"]}
+            fastavro.writer(file, {"type": "record", "name": "Row", "fields": [*fields, name_field]}, rows)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), name)
+    options: dict[str, Any] = {"key": "id", "timestamp_by": "at", "schema": "inferred"}
+    types = [
+        table_type(beam.Pipeline() | reader(name, **options)).value  # type: ignore[operator]
+        for reader in (ReadChangelog, ReadGrowingChangelog)
+    ]
+    assert types[0] == types[1]
+    if name == "a.jsonl":
+        Path(name).write_bytes(lines(*rows))
+    assert rows_of(ReadGrowingChangelog(name, **options)) == rows
+    if name == "a.jsonl":
+        later = ReadGrowingChangelog(name, **options)
+        Path(name).write_bytes(lines(*rows, {**rows[0], "more": 1}))
+        with pytest.raises(Exception, match=r"a.jsonl: a record cannot be read .column 'more' is none of those of the first"):
+            rows_of(later)
+
+
+def to_the_end(growing_files: Any, *args: Any, follow: bool) -> Any:
+    return growing_files(*args, follow=False)
+
+
+def test_growing_files_without_a_file_have_no_inferred_types(own_directory: Path) -> None:
+    with pytest.raises(InputError, match="there is no file a.jsonl"):
+        ReadGrowingChangelog("a.jsonl", key="id", timestamp_by="at", schema="inferred")
+
+
+def test_objects_are_text_in_inferred_columns_and_no_dot_of_a_key_leads_into_text(own_directory: Path) -> None:
+    Path("a.jsonl").write_bytes(lines({"who": {"id": 1}, "v": 2}))
+    assert rows_of(ReadChangelog("a.jsonl", key="v", schema="inferred")) == [{"who": '{"id": 1}', "v": 2}]
+    with pytest.raises(
+        ValueError, match=r"key=\['who.id'\]: column 'who' has the type string and no columns: give schema= with a struct"
+    ):
+        ReadChangelog("a.jsonl", key="who.id", schema="inferred")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    "schema", ["inferred", None, pa.schema([("Cust. No", pa.int64()), ("Größe", pa.string()), ('a "b", c', pa.int64())])]
+)
+def test_a_dot_in_the_name_of_a_column_leads_nowhere(own_directory: Path, suffix: str, schema: Any) -> None:
+    row = {"Cust. No": 7, "Größe": "L", 'a "b", c': 5}
+    Path("a.csv").write_text('Cust. No,Größe,"a ""b"", c"\n7,L,5\n')
+    Path("a.jsonl").write_bytes(lines(row))
+    pipeline = beam.Pipeline()
+    key = ["Cust. No", 'a "b", c']
+    read = ReadChangelog(f"a.{suffix}", key=key, sequence_by='a "b", c', apply_as_deletes={"Größe": ["gone"]}, schema=schema)
+    with pytest.raises(Exception, match="column 'Größe' is 'L': add l to apply_as_upserts="):
+        rows_of(read)
+    read = ReadChangelog(f"a.{suffix}", key=key, sequence_by='a "b", c', schema=schema)
+    with pipeline:
+        changes = pipeline | read | TableToChanges() | beam.Map(lambda change: (change.key, change.new))
+        assert_that(changes, equal_to([((7, 5), row)]))

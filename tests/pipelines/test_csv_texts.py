@@ -182,3 +182,61 @@ def test_commands_and_read_changelog_read_the_same(beam_joins: Run) -> None:
 def test_read_changelog_refuses_wrong_options_when_it_is_made(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence.replace("|", r"\|")):
         ReadChangelog("nowhere.csv", key="id", timestamp_by="at", **options)
+
+
+ODD: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
+    "one value": (
+        {"a.csv": 'id,name,off,"net, EUR"\n1,"Ann\n",5,1\n2,Bob,abc,N/A\n3,Eve,6,2.5\n4,Jo,7,N/A\n5,Al,7,3\n'},
+        [],
+        [
+            "column 'off' is text because of 'abc' in a.csv, line 4 (--schema-overrides off:int64 makes it a bad record)",
+            "column 'net, EUR' is text because of 'N/A' in a.csv, line 4, and in 1 more record "
+            "(--schema-overrides '\"net, EUR\":double' makes it a bad record)",
+        ],
+    ),
+    "a compressed file, and truth values": (
+        {"a.csv.gz": "id,flag\n1,true\n2,False\n3,oui\n"},
+        [],
+        ["column 'flag' is text because of 'oui' in a.csv.gz, line 4 (--schema-overrides flag:bool makes it a bad record)"],
+    ),
+    "codes with zeros, a declared column, two values, half of the values": (
+        {"a.csv": "id,zip,b,c,d\n1,12345,1,1,1\n2,01234,2,x,x\n3,12345,x,y,1\n4,12345,3,4,x\n"},
+        ["--schema-overrides=b:string"],
+        [],
+    ),
+    "several files": (
+        {"1.csv": "id,a,b\n1,1,1\n2,2,2\n3,x,x\n", "2.csv": "id,a,b\n4,4,text\n5,5,words\n"},
+        [],
+        ["column 'a' is text because of 'x' in 1.csv, line 4 (--schema-overrides a:int64 makes it a bad record)"],
+    ),
+    "more columns than three": (
+        {"a.csv": "id,a,b,c,d,e\n1,1,1,1,1,1\n2,x,x,x,x,x\n3,2,2,2,2,2\n"},
+        [],
+        [
+            *(
+                f"column '{each}' is text because of 'x' in a.csv, line 3 (--schema-overrides {each}:int64 makes it a bad record)"
+                for each in "abc"
+            ),
+            "of rows 2 more columns became text because of one value",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_the_only_value_that_makes_text_of_a_column_is_named_in_a_remark(beam_joins: Run, name: str) -> None:
+    files, options, expected = ODD[name]
+    Path("in").mkdir()
+    for file, text in files.items():
+        Path("in", file).write_bytes(gzip.compress(text.encode()) if file.endswith("gz") else text.encode())
+    ran = beam_joins("table", "--input=in/*", "--key=id", *options, "--latest=out.jsonl")
+    assert ran.code == 0, ran.err
+    assert [line.strip().replace("in/", "") for line in ran.out.splitlines() if "because of" in line] == expected
+
+
+def test_the_option_of_the_remark_makes_a_bad_record_of_the_value(beam_joins: Run) -> None:
+    Path("a.csv").write_text(ODD["one value"][0]["a.csv"])
+    options = ["--key=id", '--schema-overrides="net, EUR":double', "--on-bad-record=drop", "--latest=out.jsonl"]
+    ran = beam_joins("table", "--input=a.csv", *options)
+    assert ran.code == 0, ran.err
+    assert [row["net, EUR"] for row in read_lines(Path("out.jsonl"))] == [1, 2.5, 3]

@@ -3,15 +3,19 @@ in one sentence.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from beam_joins.how import How
+from beam_joins.pipelines import join
 from beam_joins.pipelines.commands.explain.command import main
 from beam_joins.pipelines.commands.explain.drawing import draw
 from beam_joins.pipelines.commands.explain.events import DROPPED, RESULT, Event, ExplainedSide, events_of
+from beam_joins.pipelines.formats.changelog_columns import Columns
 
 ORDERS = [
     {"id": 1, "by": "ann", "position": 1, "op": "upsert"},
@@ -25,10 +29,12 @@ PEOPLE = [
 ]
 
 
-def explained(how: str, foreign_key: str | None = "by") -> list[str]:
-    events = events_of(
-        ExplainedSide(ORDERS, "id", "position", "op"), ExplainedSide(PEOPLE, "key", "position", "op"), how=how, foreign_key=foreign_key
+def explained(how: How, foreign_key: Sequence[str] = ("by",)) -> list[str]:
+    sides = (
+        ExplainedSide(records, Columns(key=(key,), timestamp="position", sequence="position", delete="op"))
+        for records, key in ((ORDERS, "id"), (PEOPLE, "key"))
     )
+    events = events_of(*sides, how=how, foreign_key=foreign_key)
     return [f"{event.position} {event.change}" for event in events if event.table == RESULT]
 
 
@@ -47,7 +53,7 @@ def explained(how: str, foreign_key: str | None = "by") -> list[str]:
         ("semi", ["3 1: - → ann", "4 1: ann → -"]),
     ],
 )
-def test_every_kind_of_foreign_key_join_is_shown_with_its_changes(how: str, result: list[str]):
+def test_every_kind_of_foreign_key_join_is_shown_with_its_changes(how: How, result: list[str]):
     assert explained(how) == result
 
 
@@ -65,13 +71,14 @@ def ran(folder: Path, *options: str, left: list[dict[str, Any]] = ORDERS) -> int
 @pytest.mark.parametrize(
     ("options", "left", "says"),
     [
-        (["--right-key", "key", "--foreign-key", "customer"], ORDERS, "has no column 'customer': it has id, by, position, op"),
+        (["--right-key", "key", "--foreign-key", "customer"], ORDERS, "left rows have no column 'customer' (--foreign-key): "),
         ([], ORDERS, "right rows have no column 'id' (--right-key)"),
-        (["--right-key", "key", "--sequence-by", "lsn"], ORDERS, "left rows have no column 'lsn' (--sequence-by)"),
-        ([], [{"nr": 1, "lsn": 1}], "no columns 'id' (--left-key) and 'position' (--sequence-by): "),
-        (["--right-key", "key"], [{"id": 1, "position": 1}], "right.jsonl holds text: no row would find another"),
-        (["--right-key", "key"], [{"id": 1, "position": "x"}], "--sequence-by: 'position' is not a whole number"),
-        (["--right-key", "key"], [{"id": 1, "position": 1, "op": "zap"}], "'op' has zap: neither an upsert nor a delete"),
+        (["--right-key", "key", "--sequence-by", "lsn"], ORDERS, "left rows have no column 'lsn' (--left-sequence-by)"),
+        ([], [{"nr": 1, "lsn": 1}], "no columns 'id' (--left-key) and 'updated_at' (--left-timestamp-by): "),
+        (["--right-key", "key"], [{"id": 1, "position": 1}], "'key' text: no left row would find a right one"),
+        (["--right-key", "key"], [{"id": "a", "position": "x"}], "left.jsonl: column 'position' is not a whole number: 'x'"),
+        (["--right-key", "key"], [{"id": "a", "position": 1, "op": "zap"}], "'op' is 'zap': add zap to --left-apply-as-upserts"),
+        (["--right-key", "key"], [{"op": "c", "source": {}, "after": {}}], "--output-records upserts makes rows of them"),
         (["--right-key", "key"], [{"id": 1, "position": n} for n in range(501)], "more than 500 records"),
     ],
 )
@@ -81,6 +88,63 @@ def test_what_cannot_be_used_is_said_in_one_sentence(options: list[str], left: l
     assert says in line
 
 
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main([*arguments]) == 0, capsys.readouterr().err
+    return [" ".join(line.replace("│", " ").split()) for line in capsys.readouterr().out.splitlines() if line[:1] == "│"]
+
+
+def test_plain_csv_files_are_shown_with_the_options_of_join(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    orders, customers = tmp_path / "orders.csv", tmp_path / "customers.csv"
+    orders.write_text(
+        "Order No,Customer,Last Modified\n1,A1,2026-01-01 10:00:00\n2,A2,2026-01-02\n1,A2,2026-01-03 10:00:00\n", encoding="utf-8"
+    )
+    customers.write_text("Customer;Name\nA1;Ann\nA1;Anna\n", encoding="utf-8")
+    options = ["--left-key", "Order No", "--right-key", "Customer", "--foreign-key", "Customer", "--how", "left"]
+    assert main([str(orders), str(customers), *options]) == 2
+    assert "name one of them with --left-timestamp-by, or give --left-timestamp-by= if there is none" in capsys.readouterr().err
+    by_time = shown(capsys, str(orders), str(customers), *options, "--left-timestamp-by", "Last Modified")
+    assert by_time == [
+        "start A1: - → Anna",
+        "2026-01-01 10:00:00 1: - → A1 1: - → A1 | Anna",
+        "2026-01-02 00:00:00 2: - → A2 2: - → A2 | -",
+        "2026-01-03 10:00:00 1: A1 → A2 1: A1 | Anna → A2 | -",
+    ]
+    without = shown(capsys, str(orders), str(customers), *options, "--timestamp-by=", "--sequence-by=")
+    assert len(without) == 2
+    assert without[0].startswith("start 1: - → A2, 2026-01-03 10:00:00 A1: - → Anna 1: - → A2, ")
+
+
+def test_what_join_and_explain_make_of_changelogs_is_the_same(tmp_path: Path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    left, right, out = tmp_path / "left.jsonl", tmp_path / "right.csv", tmp_path / "out.jsonl"
+    rows = [
+        *({"id": 1, "lsn": 3, "op": "c", "at": 5, "a": "x", "b": 7}, {"id": 1, "lsn": 9, "op": "u", "at": 9, "a": "y", "b": 8}),
+        *({"id": 2, "lsn": 4, "op": "c", "at": 6, "a": "x", "b": 7}, {"id": 2, "lsn": 8, "op": "D", "at": 8, "a": None, "b": None}),
+        {"id": 1, "lsn": 5, "op": "-U", "at": 7, "a": "old", "b": 0},
+    ]
+    left.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    right.write_text("a,b,n,lsn,op,at\nx,7,N,6,c,6\n,,,7,t,7\ny,8,M,7,c,7\n", encoding="utf-8")
+    options = [*("--right-key", "a,b", "--foreign-key", "a,b", "--left-timestamp-by", "at", "--right-timestamp-by", "at")]
+    options += ["--left-ignored", "op=-U", "--right-apply-as-truncates", "op=t"]
+    lines = shown(capsys, str(left), str(right), *options)
+    assert join.main(["--left", str(left), "--right", str(right), *options, "--select", "right.n", "--output", str(out)]) == 0
+    changes = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [(change["position"], change["key"], change["op"]) for change in changes] == [
+        (6, 1, "insert"), (6, 2, "insert"), (7, 1, "delete"), (7, 2, "delete"), (9, 1, "insert")
+    ]  # fmt: skip
+    assert lines == [
+        "3 1: - → x, 7",
+        "4 2: - → x, 7",
+        "6 x, 7: - → N 1: - → x, 7 | N",
+        "2: - → x, 7 | N",
+        "7 x, 7: N → - 1: x, 7 | N → -",
+        "y, 8: - → M 2: x, 7 | N → -",
+        "8 2: x, 7 → -",
+        "9 1: x, 7 → y, 8 1: - → y, 8 | M",
+    ]
+
+
 def test_a_picture_that_cannot_be_written_is_an_error_of_the_output(tmp_path, capsys):
     assert ran(tmp_path, "--foreign-key", "by", "--right-key", "key", "--svg", str(tmp_path / "nowhere" / "a.svg")) == 1
     assert "nowhere" in capsys.readouterr().err
@@ -88,7 +152,7 @@ def test_a_picture_that_cannot_be_written_is_an_error_of_the_output(tmp_path, ca
 
 def test_a_drawing_is_well_formed_asks_for_nothing_and_has_every_version_as_a_bar():
     events = [Event("left", "<k>", None, "a & b", 1), Event("left", "<k>", "a & b", "c" * 80, 2), Event("result", "k", None, "x", 2)]
-    svg = draw([*events, Event(DROPPED, "null_key", None, "nobody", 9)], "a <title>")
+    svg = draw([*events, Event(DROPPED, "null_key", None, "nobody", 9)], "a <title>", {1: "1", 2: "2", 9: "9"})
     root = ElementTree.fromstring(svg)
     bars = [each for each in root.iter("{http://www.w3.org/2000/svg}rect") if each.get("rx")]
     assert len(bars) == 3

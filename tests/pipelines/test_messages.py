@@ -2,6 +2,7 @@
 
 import io
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,7 +18,9 @@ from deltalake import write_deltalake
 from beam_joins.pipelines.changelogs.read_log import WasRead
 from beam_joins.pipelines.commands import programs, slot_command
 from beam_joins.pipelines.commands.command_options import parse
+from beam_joins.pipelines.commands.command_spec import Names
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
+from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.report.page import page_of
 from beam_joins.pipelines.commands.runs import Runs
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
@@ -25,8 +28,10 @@ from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import Step, Watched, WatchedReport
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.join import JOIN
+from beam_joins.pipelines.orders import ORDERS
 from beam_joins.pipelines.results.counts import Tally
 from beam_joins.pipelines.results.write_parts import WrittenPart
+from beam_joins.pipelines.table import TABLE
 from beam_joins.pipelines.yaml.__main__ import main as of_yaml
 from tests.pipelines.join_run import BY, FILES, RIGHT, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, run_of, write
@@ -87,6 +92,41 @@ def test_an_unknown_option_is_one_line_with_the_nearest_one(beam_joins: Run, arg
 def test_a_wrong_value_of_an_option_of_beam_is_one_line(main: Callable[[], int], capsys: pytest.CaptureFixture[str]) -> None:
     ran = run_of(lambda _: main(), capsys)()
     assert refused(ran) == "--max_num_workers: invalid int value: 'abc'"
+
+
+@pytest.mark.parametrize(
+    ("event", "format_"),
+    [
+        ('{"op": "c", "after": {"id": 1}, "source": {"lsn": 1}}', "debezium"),
+        ('{"schema": {}, "payload": {"op": "c"}}', "debezium"),
+        ('{"action": "I", "schema": "public", "table": "o", "columns": []}', "wal2json"),
+        ('{"database": "shop", "table": "o", "type": "insert", "ts": 1, "data": {"id": 1}}', "maxwell"),
+    ],
+)
+def test_envelopes_that_are_read_as_rows_are_told_with_their_format(beam_joins: Run, event: str, format_: str) -> None:
+    Path("events.jsonl").write_text(f"{event}\n", encoding="utf-8")
+    ran = beam_joins("table", "--input", "events.jsonl", "--key", "nr", "--latest", "x.jsonl")
+    assert refused(ran).endswith(f"; these are events of {format_}: give --format {format_}")
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("name", ["", *programs.PROGRAMS])
+def test_help_fits_the_terminal(beam_joins: Run, monkeypatch: pytest.MonkeyPatch, name: str, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = beam_joins(*filter(None, [name]), "--help").out.splitlines()
+    assert len(lines) > 10
+    assert max(map(len, lines)) <= int(columns)
+
+
+@pytest.mark.parametrize("names", [JOIN, TABLE, ORDERS], ids=lambda names: names.command)
+def test_examples_of_help_are_commands_that_can_be_pasted(beam_joins: Run, monkeypatch: pytest.MonkeyPatch, names: Names) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("nightly.toml").write_text('left-key = "sku"\n', encoding="utf-8")
+    text = beam_joins(names.command, "--help").out.replace("\\\n", "")
+    commands = [line for line in text.splitlines() if line.startswith(f"  {program(names.command)}")]
+    assert len(commands) == names.examples.count(program(names.command)) > 2
+    for command in commands:
+        assert not parse(names, shlex.split(command.removeprefix(f"  {program(names.command)}"))).follow
 
 
 def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(
@@ -355,3 +395,19 @@ def test_bytes_that_are_not_utf8_are_named_by_file_line_and_column(beam_joins: R
     Path("p.avro").write_bytes(text.getvalue().replace(b"Mueller", b"M\xfceller"))
     said = refused(beam_joins("table", "--input", "p.avro", "--latest", "x.jsonl"))
     assert said == "rows: p.avro is damaged or cut off after record 0 (not UTF-8: byte 0xfc)"
+
+
+@pytest.mark.parametrize("state", [[], ["--state-dir=s"]])
+def test_no_empty_sequence_is_offered_that_is_refused_beside_a_sequence_of_the_other_side(beam_joins: Run, state: list[str]) -> None:
+    Path("o.csv").write_text("id,by,seq,updated_at\n1,1,2,2026-03-01\n")
+    Path("c.csv").write_text("id,made at\n1,2026-03-01\n")
+    options = ["join", "--left=o.csv", "--left-sequence-by=seq", "--right=c.csv", "--foreign-key=by", "--latest=x.jsonl", *state]
+    options += ["--left-apply-as-deletes=", "--right-apply-as-deletes="]
+    told = "--right-sequence-by= and --left-sequence-by="
+    assert refused(beam_joins(*options, "--right-timestamp-by=made at")).endswith(
+        f"; name one of them with --right-sequence-by, or give {told} if there is none"
+    )
+    if state:
+        assert refused(beam_joins(*options)).endswith(f": give --right-timestamp-by='made at' with {told}")
+    ran = beam_joins(*options, "--right-timestamp-by=made at", *told.split(" and "))
+    assert ran.code == 0, ran.err

@@ -1,5 +1,6 @@
 """What all commands take: options from a file, --dry-run, --json."""
 
+import csv
 import inspect
 import json
 import os
@@ -207,3 +208,59 @@ def test_with_follow_each_run_adds_a_line_of_its_summary(beam_joins: Run) -> Non
     (line,) = read_lines(Path("s.jsonl"))
     assert line["inputs"]["input"]["read_records"] == 1
     assert line["remarks"][0] == "run 1 with state: 1 new file"
+
+
+NAMES = {"Order No": 1, "Cust. No": 7, 'Total "net", EUR': 1.5, "Größe": "L", "op=x": "c", "a:b": 5}
+NAMED = {"Cust. No": 7, "Full Name": "Ann", "op=x": "c", "a:b": 4}
+
+
+@pytest.fixture(params=["csv", "jsonl"])
+def oddly_named(request: pytest.FixtureRequest, beam_joins: Run) -> tuple[str, str]:
+    """Files whose columns have spaces, quotes, commas, dots, signs and letters that are not ASCII in their names."""
+    paths = []
+    for name, row in (("left", NAMES), ("right", NAMED)):
+        paths.append(f"{name}.{request.param}")
+        with Path(paths[-1]).open("w", newline="", encoding="utf-8") as file:
+            if request.param == "csv":
+                csv.writer(file).writerows([row.keys(), row.values()])
+            else:
+                json.dump(row, file)
+    return paths[0], paths[1]
+
+
+def test_columns_of_any_names_are_those_of_options(beam_joins: Run, oddly_named: tuple[str, str]) -> None:
+    sides = {
+        side: [f"--{side}-timestamp-by=a:b", f"--{side}-sequence-by=a:b", f'--{side}-apply-as-deletes="op=x"=d']
+        for side in ("left", "right")
+    }
+    joined = ["join", "--left", oddly_named[0], "--right", oddly_named[1], *sides["left"], *sides["right"], "--right-key", "Cust. No"]
+    options = ["--left-key", "Order No", "--foreign-key", "Cust. No", "--latest=out.jsonl"]
+    assert beam_joins(*joined, *options).code == 0
+    own = {name: NAMES[name] for name in ("Order No", 'Total "net", EUR', "Größe")}
+    of_both = {"left_Cust. No": 7, "left_a:b": 5, "right_Cust. No": 7, "right_a:b": 4}
+    assert read_lines(Path("out.jsonl")) == [{**own, **of_both, "Full Name": "Ann"}]
+    selected = (
+        'left."Order No" as nr, left."Total ""net"", EUR" as "net, EUR", left.Größe, right."Full Name", left."Cust. No" as "c.id"'
+    )
+    assert beam_joins(*joined, *options, "--select", selected).code == 0
+    assert read_lines(Path("out.jsonl")) == [{"nr": 1, "net, EUR": 1.5, "Größe": "L", "c.id": 7, "Full Name": "Ann"}]
+    types = '"Total ""net"", EUR":decimal(5,2), Größe:string,Cust. No:int64'
+    keyed = ["--left-key", '"Order No", Größe', "--foreign-key", '"Cust. No"', "--left-schema-overrides", types]
+    assert beam_joins(*joined, *keyed, "--latest=out.parquet").code == 0
+    assert pq.read_schema("out.parquet").field('Total "net", EUR').type == pa.decimal128(5, 2)
+
+
+def test_columns_of_any_names_are_those_of_a_table(beam_joins: Run, oddly_named: tuple[str, str]) -> None:
+    of_change = ["--timestamp-by", "a:b", "--sequence-by", '"a:b"', '--apply-as-deletes="op=x"=c']
+    table = ["table", "--input", oddly_named[0], "--key", '"Order No"', "--latest=out.jsonl"]
+    assert beam_joins(*table, *of_change, '--apply-as-upserts="op=x"=u').code == 0
+    assert read_lines(Path("out.jsonl")) == []
+    said = refused(beam_joins(*table, "--timestamp-by=", "--sequence-by=", "--apply-as-deletes=", "--key", 'Total "net", EUR'))
+    assert said.startswith("rows have no columns 'Total \"net\"' (--key) and 'EUR' (--key): ")
+    assert 'has Order No, Cust. No, "Total ""net"", EUR", Größe, "op=x", a:b; name one of them with --key' in said
+
+
+@pytest.mark.parametrize("selected", ["left.Order No", "left.Cust. No as nr", "left.Cust.No"])
+def test_a_name_that_needs_quotes_in_select_is_told_so(beam_joins: Run, selected: str) -> None:
+    ran = beam_joins("join", "--left", "l.jsonl", "--right", "r.jsonl", "--latest", "out.jsonl", "--select", selected)
+    assert refused(ran).endswith("; a name with spaces, commas or points stands in double quotes")

@@ -102,3 +102,14 @@ def test_the_first_signal_waits_for_the_round_and_the_second_gives_it_up(own_dir
         else:
             assert out.splitlines()[-1] == "stopped after 1 run; the results are in out/changes and out/latest.jsonl"
             assert changes_in(changes()) == in_order(naive(files).changes)
+
+
+@pytest.mark.process
+def test_a_path_where_no_file_is_yet_is_told_once(own_directory: Path) -> None:
+    for side in ("orders", "customers"):
+        Path("in", side).mkdir(parents=True)
+    with following("--orders", "in/new.jsonl", "--every", "50ms") as running:
+        assert line_of(running) == "orders: there is no file in/new.jsonl: waiting for it\n"
+        time.sleep(0.5)
+        running.send_signal(signal.SIGTERM)
+        assert running.communicate(timeout=60) == ("stopped after 0 runs; no results were written\n", "")

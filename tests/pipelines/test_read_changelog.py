@@ -214,7 +214,7 @@ TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
         ({"key": "id", "timestamp_by": "at", "timestamp_unit": "h"}, "timestamp_unit='h': choose one of 'us', 'ms', 's', 'ns'"),
         (
             {"key": "id", "timestamp_by": "at", "apply_as_upserts": {"op": ["N"]}},
-            "apply_as_upserts= names op and apply_as_deletes= names None",
+            "apply_as_upserts= names op and apply_as_deletes= names no column",
         ),
         ({"key": "id", "timestamp_by": "at", "apply_as_deletes": {"op": "d"}}, "give one column and some of its values"),
     ],

@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -57,6 +58,11 @@ FORMATS: dict[str, Callable[[Path], Any]] = {
     "msgpack": lambda path: path.write_bytes(b"".join(map(msgspec.msgpack.encode, ROWS))),
 }
 ORDERS: list[tuple[str | None, str | None]] = [(None, None), (None, "lsn"), ("at", None), ("at", "lsn")]
+NEEDED = "incremental runs need a time or a sequence, by which later rows replace earlier ones"
+EXPORT = (
+    "export c.csv with the time of the export in each row (--timestamp-by), and before the rows a record that empties the table "
+    "(--apply-as-truncates)"
+)
 NO_PAIRS = [("pairs", "csv"), ("pairs", "csv.gz")]
 MADE: list[Any] = []
 
@@ -294,18 +300,47 @@ def test_incremental_runs_over_rows_that_nothing_orders_are_refused(beam_joins: 
     Path("c.csv").write_text("id,name\n1,Ann\n")
     empty = ["--timestamp-by=", "--sequence-by=", "--apply-as-deletes="]
     said = refused(beam_joins("table", "--input", "c.csv", *empty, "--state-dir", "s", "--changes", "out", *options))
-    assert said == (
-        "rows have neither a time nor a sequence, so that rows of a later run could not replace those of earlier runs: name a column "
-        "with --timestamp-by or --sequence-by"
-    )
+    assert said == f"rows: {NEEDED}: {EXPORT}"
     assert not Path("s").exists()
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "options", "said"),
+    [
+        ("id,n,who", "7,1,x", [], "give --sequence-by=n with --timestamp-by="),
+        ("id,Last Modified", "7,2026-03-01", [], "give --timestamp-by='Last Modified' with --sequence-by="),
+        ("id,made,n,paid", "7,2026-03-01,1,2026-03-02", [], "give --timestamp-by=made or --timestamp-by=paid with --sequence-by="),
+        ("id,made", "7,2026-03-01", ["--sequence-by="], "give --timestamp-by=made"),
+        ("id,who", "7,x", [], EXPORT),
+    ],
+)
+def test_columns_that_may_order_the_rows_of_incremental_runs_are_named(
+    beam_joins: Run, header: str, row: str, options: list[str], said: str
+) -> None:
+    Path("c.csv").write_text(f"{header}\n{row}\n")
+    refusal = refused(beam_joins("table", "--input", "c.csv", *options, "--state-dir", "s", "--latest", "l.jsonl"))
+    assert refusal.endswith(
+        f" has {header.replace(',', ', ')}; name others with these options, or give --apply-as-deletes= if there is none; "
+        f"{NEEDED}: {said}"
+    )
+    if said.startswith("give"):  # no run is refused that does as it is told
+        told = shlex.split(said.removeprefix("give ").replace(" with", "").partition(" or ")[0])
+        ran = beam_joins(
+            "table", "--input", "c.csv", "--sequence-by=", *told, "--apply-as-deletes=", "--state-dir", "s", "--latest", "l.jsonl"
+        )
+        assert ran.code == 0, ran.err
 
 
 def test_a_state_of_a_pipeline_over_rows_that_nothing_orders_is_refused() -> None:
     Path("c.csv").write_text("id,name\n1,Ann\n")
     pipeline = beam.Pipeline(options=PipelineOptions(["--beam_joins_state=s"]))
-    with pytest.raises(InputError, match="the files have neither a time nor a sequence, .* with timestamp_by= or sequence_by="):
+    remedy = EXPORT.replace("--timestamp-by", "timestamp_by=").replace("--apply-as-truncates", "apply_as_truncates=")
+    said = f"the files: {NEEDED}: {remedy}"
+    with pytest.raises(InputError, match=f"^{re.escape(said)}$"):
         _ = pipeline | ReadChangelog("c.csv", key="id")
+    Path("c.csv").write_text("id,name,made at\n1,Ann,2026-03-01\n")
+    with pytest.raises(InputError, match=f"^the files: {NEEDED}: give timestamp_by='made at'$"):
+        _ = pipeline | "again" >> ReadChangelog("c.csv", key="id")
 
 
 def test_incremental_runs_by_a_sequence_need_no_time(beam_joins: Run) -> None:

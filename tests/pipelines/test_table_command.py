@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipelines.join_run import LEFT, changes
+from tests.pipelines.join_run import LEFT, TEA, changes, refused
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import Run, read_lines, write
 
@@ -84,8 +84,50 @@ def test_a_table_goes_on_where_the_run_before_ended(beam_joins: Run) -> None:
     assert changes("out/c-000002.jsonl") == [(3, 3, "insert", [3, None]), (6, 1, "update", [1, "b"])]
     assert sorted(row["id"] for row in read_lines(Path("now.jsonl"))) == [1, 2, 3]
     ran = beam_joins(*command, "--dry-run")
-    assert ran.out.startswith("would read, of these what no run with state has read\n  rows: 2 files, "), ran
+    assert ran.out.startswith("run 3 with state would read\n  rows: no new files\nwould write\n"), ran
     assert "  changes      out/c-*.jsonl, json lines\n" in ran.out
+    write("in/3.jsonl", TEA)
+    ran = beam_joins(*command, "--dry-run")
+    assert ran.out.startswith("run 3 with state would read\n  rows: 1 file, ")
+    assert "in/3.jsonl" in ran.out
+    assert "in/1.jsonl" not in ran.out
+    assert refused(beam_joins(*command, "--select", "id", "--dry-run")).startswith("--select is id, but id,by in the runs before")
+    write("in/1.jsonl", TEA, TEA)
+    assert "in/1.jsonl has changed since a run has read it" in refused(beam_joins(*command, "--dry-run"))
+
+
+def test_a_path_where_no_file_is_any_more_is_told(beam_joins: Run) -> None:
+    Path("in").mkdir()
+    command = ["table", "--state-dir", "state", "--latest", "now.jsonl", "--input"]
+    write("in/1.jsonl", TEA)
+    assert beam_joins(*command, "in/1.jsonl").code == 0
+    assert beam_joins(*command, "in/1.jsonl").out == "no new files: nothing to do\n"
+    assert beam_joins(*command, "in/2.jsonl").out == "no new files: nothing to do; rows: there is no file in/2.jsonl\n"
+    assert "  rows: there is no file in/2.jsonl\n" in beam_joins(*command, "in/2.jsonl", "--dry-run").out
+    Path("in/1.jsonl").unlink()
+    assert beam_joins(*command, "in").out == "no new files: nothing to do\n"
+
+
+def test_a_state_in_a_folder_of_inputs_is_refused(beam_joins: Run) -> None:
+    Path("in").mkdir()
+    write("in/1.jsonl", TEA)
+    assert refused(beam_joins("table", "--input", "in", "--state-dir", "in", "--latest", "now.jsonl")) == (
+        "--state-dir: --input in would read what is written to in/manifest.json: name another place"
+    )
+    assert [path.name for path in Path("in").iterdir()] == ["1.jsonl"]
+
+
+def test_a_column_that_a_later_run_does_not_have_is_told_without_options_that_it_would_refuse(beam_joins: Run) -> None:
+    Path("in").mkdir()
+    command = ["table", "--input", "in", "--select", "id,by", "--state-dir", "state", "--latest", "now.jsonl"]
+    write("in/1.jsonl", TEA)
+    assert beam_joins(*command).code == 0
+    for column, option in (("by", "--select"), ("lsn", "--sequence-by")):
+        write("in/2.jsonl", {name: value for name, value in TEA.items() if name != column})
+        assert refused(beam_joins(*command)) == (
+            f"rows have no column '{column}' ({option}): in/2.jsonl has {', '.join(name for name in TEA if name != column)}; earlier "
+            "runs have read it: write it into the files, or begin with another --state-dir"
+        )
 
 
 AT = {"lsn": "0/500", "nextlsn": "0/530", "timestamp": "2026-01-01 00:00:00+00"}

@@ -212,7 +212,7 @@ def test_what_is_not_a_stream_and_a_table_is_refused(direct):
         _ = stream | "alone" >> StreamTableJoin(joiner)
     with pytest.raises(ValueError, match="takes a stream of .key, value. pairs here, not a table"):
         _ = (table, table) | "tables" >> StreamTableJoin(joiner, sequence_by="lsn")
-    with pytest.raises(ValueError, match="its right side is a stream: make a table of it"):
+    with pytest.raises(ValueError, match="a table is a collection of Change, but has Tuple"):
         _ = (stream, p | beam.Create([("ann", "Ann")])) | "streams" >> StreamTableJoin(joiner)
     with pytest.raises(
         ValueError, match="a table ordered by a sequence for a stream ordered by event time.*give the stream sequence_by="

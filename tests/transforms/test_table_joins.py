@@ -13,6 +13,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_joins import (
     Change,
     CombinedKey,
+    CountTable,
     Dropped,
     ForeignKeyJoin,
     LatestTable,
@@ -22,9 +23,12 @@ from beam_joins import (
     TableFromChangelog,
     TableTableJoin,
     TableToChanges,
+    TableToRows,
+    TableToStream,
     Window,
     Windowed,
     WindowedTableJoin,
+    WindowedTableToStream,
     with_key,
 )
 from beam_joins.transforms.engine.block_writer import timestamped
@@ -286,6 +290,55 @@ def test_a_collection_of_pairs_is_no_table(direct):
     pairs = p | "pairs" >> beam.Create([("k", 1)])
     with pytest.raises(ValueError, match="make a table with TableFromChangelog"):
         _ = (pairs, pairs) | TableTableJoin(pair)
+
+
+@pytest.mark.parametrize("elements", [[{"id": 1}], [beam.Row(id=1)], ["a"], [pa.table({"id": [1]})], [("a", 1)]], ids=repr)
+@pytest.mark.parametrize(
+    ("make", "takes"),
+    [
+        *((lambda each=each: each(pair, foreign_key="id"), 2) for each in (ForeignKeyJoin, OneToManyJoin)),
+        *((lambda each=each: each(pair), 2) for each in (TableTableJoin, WindowedTableJoin)),
+        *((lambda each=each: each(lambda key, value: value), 1) for each in (MapTable, WindowedTableToStream)),
+        *((each, 1) for each in (LatestTable, TableToChanges, TableToRows, TableToStream)),
+        (lambda: CountTable(group_by="id"), 1),
+    ],
+)
+def test_elements_that_are_no_changes_are_refused_when_the_pipeline_is_built(direct, make, takes, elements):
+    p = direct()
+    rows = p | beam.Create(elements)
+    transform = make()
+    with pytest.raises(
+        ValueError, match=r": a table is a collection of Change, but has .*: make a table with .*ReadChangelog"
+    ) as told:
+        _ = ((table(p, "left", []), rows) if takes == 2 else rows) | transform
+    assert str(told.value).startswith(f"{type(transform).__name__}: ")
+
+
+@pytest.mark.parametrize(("wrong", "told"), [("a", "str"), (None, "NoneType")])
+def test_what_is_no_collection_is_refused_by_its_type(direct, wrong, told):
+    with pytest.raises(ValueError, match=f"TableTableJoin takes PCollections, not {told}"):
+        _ = (wrong, table(direct(), "right", [])) | TableTableJoin(pair)
+    with pytest.raises(ValueError, match=f"LatestTable takes PCollections, not {told}"):
+        _ = wrong | LatestTable()
+
+
+def test_a_pandas_frame_is_refused_with_what_makes_a_table_of_it(direct):
+    frame = pytest.importorskip("pandas").DataFrame({"id": [1, 2], "lsn": [5, 6]})
+    made = r"DataFrame: a table of a pandas frame is beam.Create\(\[pyarrow.Table.from_pandas\(frame\)\]\) \| TableFromChangelog"
+    with pytest.raises(ValueError, match=made):
+        _ = frame | LatestTable()
+    with pytest.raises(ValueError, match=made):
+        _ = {"left": frame, "right": table(direct(), "right", [])} | TableTableJoin(pair, tables=["left", "right"])
+    with direct() as p:
+        rows = p | beam.Create([pa.Table.from_pandas(frame)]) | TableFromChangelog(key="id", sequence_by="lsn") | TableToRows(key="id")
+        assert_that(rows | beam.Map(lambda row: row.as_dict()), equal_to([{"id": 1, "lsn": 5}, {"id": 2, "lsn": 6}]))
+
+
+def test_elements_that_are_no_pairs_are_no_stream(direct):
+    p = direct()
+    rows = p | beam.Create([{"id": 1}])
+    with pytest.raises(ValueError, match=r"StreamTableJoin: a stream is of \(key, value\) pairs, but has Dict"):
+        _ = (rows, table(p, "right", [])) | StreamTableJoin(pair)
 
 
 def test_tables_that_do_not_fit_a_join_are_refused(direct):

@@ -225,7 +225,7 @@ def test_the_largest_span_of_64_bits_is_one(direct):
 @pytest.mark.parametrize(
     ("element", "options", "complaint"),
     [
-        ("k", {}, "a stream is of .key, value. pairs, but has 'k'"),
+        ("k", {}, "a stream is of .key, value. pairs, but has str"),
         (
             ("k", "v"),
             {"sequence_by": lambda key, value: "first"},

@@ -133,7 +133,7 @@ def row_type(schema: pa.Schema) -> Any:
 def _field(name: str, kind: pa.DataType) -> schema_pb2.FieldType:
     last = name.rpartition(".")[2]
     if not last.isidentifier() or last.startswith("_") or keyword.iskeyword(last):
-        raise ValueError(f"the column {last!r} is no name of a field of a Beam row: give it another one with MapTable")
+        raise ValueError(f"the column {last!r} is no name of a field of a Beam row: give it another one with MapTable, or in key=")
     if kind in _ATOMS:
         return schema_pb2.FieldType(atomic_type=_ATOMS[kind], nullable=True)
     if is_list(kind):

@@ -1,10 +1,22 @@
 """The types of keys and values in a collection's element type; ``Any`` where it has none."""
 
 from dataclasses import fields, is_dataclass
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import TimestampedValue, WindowedValue
 from apache_beam.typehints import typehints
 from apache_beam.typehints.row_type import RowTypeConstraint
+
+_OF_CONSTRAINTS: Final = {
+    typehints.TupleConstraint: tuple,
+    typehints.TupleHint.TupleSequenceConstraint: tuple,
+    typehints.DictConstraint: dict,
+    typehints.ListConstraint: list,
+    RowTypeConstraint: RowTypeConstraint,
+}
+_WRAPPERS: Final = (TimestampedValue, WindowedValue, TaggedOutput)
+"""What functions return in place of elements."""
 
 
 def type_or_any(hint: Any) -> Any:
@@ -35,6 +47,22 @@ def pair_types(element_type: Any) -> tuple[Any, Any]:
         key_type, value_type = element_type.tuple_types
         return type_or_any(key_type), type_or_any(value_type)
     return Any, Any
+
+
+def is_of_others(hint: Any, *kinds: type) -> bool:
+    """Whether a type hint says that no element is of one of these classes.
+
+    >>> is_of_others(typehints.Dict[str, int], tuple), is_of_others(typehints.Tuple[str, int], tuple), is_of_others(Any, dict)
+    (True, False, False)
+    """
+    if isinstance(hint, typehints.UnionConstraint):
+        return all(is_of_others(each, *kinds) for each in hint.union_types)
+    hint = next((kind for constraint, kind in _OF_CONSTRAINTS.items() if isinstance(hint, constraint)), hint)
+    return (
+        isinstance(hint, type)
+        and hint is not Any
+        and not any(issubclass(hint, kind) or issubclass(kind, hint) for kind in (*kinds, *_WRAPPERS))
+    )
 
 
 def annotated(annotated: Any, name: str) -> Any:

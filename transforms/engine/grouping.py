@@ -24,7 +24,7 @@ from beam_joins.schema_evolution import narrowing
 from beam_joins.sorting import valid
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.each_value import each_value
-from beam_joins.transforms.engine.input_checks import require_global
+from beam_joins.transforms.engine.input_checks import require_global, require_tables
 from beam_joins.transforms.engine.operator import Turn
 from beam_joins.transforms.engine.output_types import TableInput
 from beam_joins.transforms.engine.prepared import prepared
@@ -110,6 +110,7 @@ class GroupedTable(MakesTable[TableInput]):
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The aggregates and the dropped records."""
         require_global(type(self).__name__, pvalue)
+        require_tables(type(self).__name__, pvalue)
         table, handling, fold = prepared(pvalue, needs="checked"), self.handling, self.fold()
         of_table, functions = table_type(table), handling.functions
         grouping = Grouping(of_table, functions, self._group_by, self._of)

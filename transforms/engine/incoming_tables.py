@@ -17,12 +17,15 @@ from beam_joins.keys.key_columns import as_opaque
 from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.block_writer import timestamped
+from beam_joins.transforms.engine.input_checks import MAKE_A_TABLE
 from beam_joins.transforms.engine.replay_options import take_note_of_pickles
 from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, TableType, as_table, is_batches, physical_of, table_type
 from beam_joins.transforms.engine.ticks import stages_above
 from beam_joins.windowed import Windowed
 
 BATCH = 4096
+_SHOWN = 100
+"""The number of letters of an element in a message."""
 _ANY_KEY = KeyCoder()
 
 
@@ -84,7 +87,8 @@ class _Batches(beam.DoFn):
             yield _conformed(element, self._of_table)
             return
         if not isinstance(element, Change):
-            raise ValueError(f"a table is a collection of Change, but has {element!r}: make a table with TableFromChangelog")
+            shown = " ".join(repr(element).split())[:_SHOWN]
+            raise ValueError(f"a table is a collection of Change, but has {shown}: {MAKE_A_TABLE}")
         if isinstance(element.key, Windowed) != self._of_table.windowed:
             raise self._not_as_known(element.key)
         self._changes.append(element)

@@ -1,28 +1,59 @@
 """Checks of input when the pipeline is built: the engine refuses input that it does not support."""
 
 import logging
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.typehints import TupleConstraint
 
+from beam_joins.batch import ChangeBatch
+from beam_joins.change import Change
 from beam_joins.coders.key import common_type, type_name
+from beam_joins.transforms.engine.element_types import is_of_others
 from beam_joins.transforms.engine.runner_abilities import require_able
 from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, Order, TableType
 from beam_joins.windowed import Grid
 
+_CLASS: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
+MAKE_A_TABLE: Final = "make a table with TableFromChangelog(key=...), or read one with ReadChangelog"
 _log = logging.getLogger(__name__)
+
+
+def require_collections(transform: str, *pcolls: Any) -> None:
+    """Raise ``ValueError`` for anything that is no collection."""
+    for pcoll in pcolls:
+        if not isinstance(pcoll, PCollection):
+            raise ValueError(f"{transform} takes PCollections, not {type(pcoll).__name__}")
+
+
+def require_tables(transform: str, *tables: Any) -> None:
+    """Raise ``ValueError`` for anything that is known to be no table."""
+    require_collections(transform, *tables)
+    for table in tables:
+        if isinstance(table.element_type, TupleConstraint) or is_of_others(table.element_type, Change, ChangeBatch):
+            raise ValueError(f"{transform}: a table is a collection of Change, but has {elements_of(table)}: {MAKE_A_TABLE}")
+
+
+def elements_of(pcoll: PCollection[Any]) -> str:
+    """The elements of a collection by their type.
+
+    >>> import apache_beam as beam
+    >>> elements_of(beam.Pipeline() | beam.Create([{"id": 7}]))
+    'Dict[str, int]'
+    """
+    hint = pcoll.element_type
+    return (type_name(hint) if isinstance(hint, type) else _CLASS.sub(r"\1", repr(hint))).replace("pyarrow.lib.", "pyarrow.")
 
 
 def require_global(transform: str, *pcolls: PCollection[Any]) -> None:
     """Raise ``ValueError`` for input that the engine cannot replay: windowed input, or input that its runner
     would not replay right.
     """
+    require_collections(transform, *pcolls)
     for pcoll in pcolls:
-        if not isinstance(pcoll, PCollection):
-            raise ValueError(f"{transform} takes PCollections, not {type(pcoll).__name__}")
         if not isinstance(pcoll.windowing.windowfn, GlobalWindows):
             raise ValueError(
                 f"{transform} needs its input in the global window, not in {pcoll.windowing.windowfn}:"
@@ -130,7 +161,7 @@ def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollecti
     engine does not take.
     """
     left, right = two_inputs(transform, pvalue, "two tables: (left, right)")
-    _require_tables(transform, left, right)
+    require_tables(transform, left, right)
     return left, right
 
 
@@ -144,13 +175,5 @@ def tables_by_name(transform: str, pvalue: Any, names: Sequence[str]) -> dict[st
         count = "two" if len(names) == 2 else len(names)
         raise ValueError(f"{transform} takes {count} tables: ({', '.join(names)}) | {transform}(...)")
     require_global(transform, *pvalue)
-    _require_tables(transform, *pvalue)
+    require_tables(transform, *pvalue)
     return dict(zip(names, pvalue, strict=True))
-
-
-def _require_tables(transform: str, *tables: PCollection[Any]) -> None:
-    for table in tables:
-        if isinstance(table.element_type, TupleConstraint):
-            raise ValueError(
-                f"{transform} joins tables, but got a collection of {table.element_type}: make a table with TableFromChangelog"
-            )

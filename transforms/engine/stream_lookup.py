@@ -25,7 +25,7 @@ from beam_joins.pairs import Pairs
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.arrow_input import as_arrow
 from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.input_checks import common_key_type, two_inputs
+from beam_joins.transforms.engine.input_checks import common_key_type, require_tables, two_inputs
 from beam_joins.transforms.engine.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.operator import Operator, Turn, in_time
@@ -85,8 +85,7 @@ class StreamLookupJoin(WithOutputs[tuple[StreamInput, TableInput], PCollection[A
         """The joined stream and the dropped records."""
         name, handling, functions = type(self).__name__, self.handling, self.handling.functions
         stream, table = two_inputs(name, pvalue, "a stream and a table: (stream, table)")
-        if isinstance(table.element_type, typehints.TupleConstraint):
-            raise ValueError(f"{name} looks up a table, but its right side is a stream: make a table of it with TableFromChangelog")
+        require_tables(name, table)
         incoming = Stream(self._streams, stream, self._stream_schema)
         of_stream, of_table = incoming.type, table_type(table)
         require_one_order(name, of_stream, of_table)

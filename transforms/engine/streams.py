@@ -18,7 +18,8 @@ from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import opaque_values, python_keys, python_values
 from beam_joins.positions import places_of, times_of
 from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
-from beam_joins.transforms.engine.element_types import pair_types
+from beam_joins.transforms.engine.element_types import is_of_others, pair_types
+from beam_joins.transforms.engine.input_checks import elements_of
 from beam_joins.transforms.engine.option_checks import columns
 from beam_joins.transforms.engine.routed_records import Option, RecordRoute, RoutedRecords, pairs, present
 from beam_joins.transforms.engine.stage_functions import StageFunctions
@@ -34,6 +35,8 @@ def stream_type(transform: str, stream: PCollection[Any], sequence_by: Any) -> T
     """The types of a stream's keys and values, and its order; raises ``ValueError`` for a table."""
     if is_changes(stream) or is_batches(stream):
         raise ValueError(f"{transform} takes a stream of (key, value) pairs here, not a table: apply TableToStream() to the table")
+    if is_of_others(stream.element_type, tuple) and not is_arrow(stream):
+        raise ValueError(f"{transform}: {NO_PAIR.format(elements_of(stream))}")
     return TableType(*pair_types(stream.element_type), "time" if sequence_by is None else "sequence")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pipeline import Pipeline
-from apache_beam.pvalue import PCollection
+from apache_beam.pvalue import PCollection, PValue
 
 from beam_joins.coders.key import type_name
 from beam_joins.functions import vectorized, with_key
@@ -25,6 +25,11 @@ from beam_joins.user_functions import require_returns
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _OF_RUN = {"broadcast", "without_earlier"}
 """Options on which no state depends, or which each run decides anew."""
+_REMEDIES = {
+    "DataFrame": ": a table of a pandas frame is beam.Create([pyarrow.Table.from_pandas(frame)]) | TableFromChangelog(key=...)",
+    "DeferredDataFrame": ": apply apache_beam.dataframe.convert.to_pcollection",
+}
+"""What to do with values of some classes in place of collections."""
 
 
 In = TypeVar("In")
@@ -39,6 +44,17 @@ class Transform(beam.PTransform[In, Out]):
         def __ror__(self, left: In, label: str | None = None) -> Out: ...
 
         def __rrshift__(self, label: str) -> "Transform[In, Out]": ...
+
+    else:
+        __pandas_priority__ = 1 << 20  # else frame | transform is an operation of each value
+
+        def __ror__(self, left: Any, label: str | None = None) -> Any:
+            """Apply the transform to several collections; raises ``ValueError`` where one of them is none."""
+            for each in left.values() if isinstance(left, dict) else left if isinstance(left, tuple) else [left]:
+                if not isinstance(each, PValue | list | tuple | dict):
+                    kind = type(each).__name__
+                    raise ValueError(f"{type(self).__name__} takes PCollections, not {kind}{_REMEDIES.get(kind, '')}")
+            return super().__ror__(left, label)
 
     _options: dict[str, Any]
 

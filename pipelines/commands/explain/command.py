@@ -3,28 +3,54 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from beam_joins.errors import InputError
 from beam_joins.how import How
-from beam_joins.operations import DELETES, UPSERTS
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.commands.command_line import sentence_and_code
+from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import Parser, program
+from beam_joins.pipelines.commands.reader_options import (
+    READER_OPTIONS,
+    ROW_OPTIONS,
+    add_reader_options,
+    columns_of,
+    names_in,
+    take_defaults,
+)
+
+if TYPE_CHECKING:
+    from beam_joins.pipelines.changelogs.changelog_files import Changelog
 
 PROGRAM = program("explain")
 MOST_RECORDS: Final = 500
+POSITION: Final = "position"
+"""The sequence by default of files that have this column."""
 EXAMPLES = f"""\
 examples:
-  {PROGRAM} stock.jsonl prices.jsonl --how outer
+  {PROGRAM} stock.jsonl prices.jsonl --key sku --how outer
       two tables with the same keys
 
   {PROGRAM} orders.csv customers.csv --foreign-key customer_id --how left --svg left.svg
       rows with the rows that they refer to, also as a picture
-
-Each record is a change: its key (--key), its position (--sequence-by: a whole number, of one order for both files), and, if it has
-one, its operation (--apply-as-deletes: d or delete deletes the row, null is an upsert). All other columns are the row.
 """
+BOTH: Final = Side("rows", "", "id")
+
+
+def _select(args: argparse.Namespace) -> str:
+    return "left as left" if args.how in ("semi", "anti") else "left as left, right as right"
+
+
+EXPLAIN: Final = Names(
+    command="explain",
+    sides=(Side("left rows", "left", "id"), Side("right rows", "right", "id")),
+    about="Show what a join makes of two small changelogs, position by position: the changes of both tables and of the result.",
+    examples=EXAMPLES,
+    add_options=lambda parser: None,
+    select=_select,
+    fixed=(),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,85 +69,104 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _explain(args: argparse.Namespace) -> None:
     from rich.console import Console
+    from rich.text import Text
 
+    from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
     from beam_joins.pipelines.commands.explain.drawing import draw
-    from beam_joins.pipelines.commands.explain.events import events_of
+    from beam_joins.pipelines.commands.explain.events import ExplainedSide, events_of, position_texts
     from beam_joins.pipelines.commands.explain.terminal import show
-    from beam_joins.pipelines.formats.reading import kind
+    from beam_joins.pipelines.commands.job import Job
 
-    left, right = (_side(name, path, args) for name, path in (("left", args.left), ("right", args.right)))
-    if args.foreign_key is not None and not any(args.foreign_key in record for record in left.records):
-        raise InputError(f"--foreign-key: {args.left} has no column '{args.foreign_key}': it has {', '.join(left.records[0])}")
-    meets_by = args.foreign_key or left.key
-    kinds = [
-        {kind(record[column]) for record in side.records if record.get(column) is not None}
-        for side, column in ((left, meets_by), (right, right.key))
-    ]
-    if all(kinds) and kinds[0].isdisjoint(kinds[1]):
-        held = (
-            f"'{column}' of {path} holds {' and '.join(sorted(of))}"
-            for column, path, of in zip((meets_by, right.key), (args.left, args.right), kinds, strict=True)
-        )
-        raise InputError(f"{', '.join(held)}: no row would find another")
-    events = events_of(left, right, how=args.how, foreign_key=args.foreign_key)
+    foreign_key = names_in(args.foreign_key or "")
+    by_default = _take_defaults(args)
+    looked_at, remarks = without_absent_defaults(EXPLAIN.sides, by_default, [_changelog(side, args) for side in EXPLAIN.sides])
+    Job(
+        names=EXPLAIN,
+        changelogs=looked_at,
+        select=EXPLAIN.select(args),
+        how=args.how,
+        foreign_key=foreign_key,
+        on_bad_record="fail",
+    ).check()
+    for changelog in looked_at:
+        if fault := next(filter(None, map(changelog.columns.fault, changelog.first)), None):
+            raise InputError(f"{changelog.name}: {changelog.files[0].shown}: {fault}")
+    left, right = (ExplainedSide(changelog.first, changelog.columns) for changelog in looked_at)
+    events = events_of(left, right, how=args.how, foreign_key=foreign_key)
     title = args.title or f"{args.how} join by {args.foreign_key or 'key'}"
+    texts = position_texts(events, are_times=all(each.columns.sequence is None for each in looked_at))
     if args.svg:
         with writing(args.svg), open(args.svg, "w", encoding="utf-8") as file:
-            file.write(draw(events, title))
-    show(events, title, Console())
+            file.write(draw(events, title, texts))
+    console = Console()
+    show(events, title, console, texts)
+    for remark in remarks:
+        console.print(Text(f"remark: {remark}"))
 
 
-def _side(name: str, path: str, args: argparse.Namespace) -> Any:
+def _take_defaults(args: argparse.Namespace) -> set[str]:
+    """Give both inputs the options without a side, then the defaults of options that nobody gave; returns the names of these.
+
+    The defaults are those of ``join``, but rows are ordered by ``position`` where both inputs have it, and a missing or null
+    operation is an upsert.
+    """
+    for name in ROW_OPTIONS:
+        for side in EXPLAIN.sides:
+            if side.value_of(args, name) is None:
+                side.set(args, name, BOTH.value_of(args, name))
+    from beam_joins.pipelines.formats.envelopes.readers import SHOWN_BY
+
+    looked_at = [_changelog(side, args, looks=True) for side in EXPLAIN.sides]
+    has = [set(changelog.rows_have) for changelog in looked_at]
+    of_both = next((name for name in (POSITION, "lsn") if all(name in names for names in has)), None)
+    are_ordered = any(side.value_of(args, name) is not None for side in EXPLAIN.sides for name in ("sequence_by", "timestamp_by"))
+    for side, names in zip(EXPLAIN.sides, has, strict=True):
+        if any(shown <= names for shown in SHOWN_BY) and not names.issuperset(names_in(side.value_of(args, "key") or str(side.key))):
+            rows = f"{program('table')} --output rows.jsonl --output-records upserts makes rows of them"
+            raise InputError(f"{side.name}: {side.path(args)} has events in envelopes, which explain does not read: {rows}")
+    by_default = set[str]()
+    for side, changelog, names in zip(EXPLAIN.sides, looked_at, has, strict=True):
+        if of_both is not None and not are_ordered:
+            side.set(args, "sequence_by", of_both)
+        if side.value_of(args, "timestamp_by") is None and side.value_of(args, "sequence_by") and "updated_at" not in names:
+            side.set(args, "timestamp_by", "")
+        if side.value_of(args, "apply_as_deletes") is None and ("op" in names or not changelog.types):
+            side.set(args, "apply_as_deletes", "op" if "op" in names else "")
+        by_default |= take_defaults(side, args)
+    return by_default
+
+
+def _changelog(side: Side, args: argparse.Namespace, *, looks: bool = False) -> "Changelog":
+    """The changelog of an input; ``looks``: without the columns of options, of which none has its default."""
     from beam_joins.pipelines.changelogs.changelog_files import find_changelog
-    from beam_joins.pipelines.commands.explain.events import ExplainedSide
     from beam_joins.pipelines.formats.changelog_columns import Columns
 
-    key = vars(args)[f"{name}_key"] or args.key
-    columns = Columns(key=(key,), timestamp=args.sequence_by, sequence=args.sequence_by, side=name)
-    changelog = find_changelog(f"{name} rows", path, columns)
+    path = side.path(args)
+    csv = (side.value_of(args, "delimiter") or "", side.value_of(args, "encoding") or "")
+    changelog = find_changelog(side.name, path, Columns(key=(), csv=csv, side=side.option) if looks else columns_of(side, args))
     if len(changelog.first) > MOST_RECORDS:
         raise InputError(f"{path} has more than {MOST_RECORDS} records: give a part of it that can be looked at")
     if not changelog.first:
         raise InputError(f"{path} has no record")
-    changelog.require_all([(f"--{name}-key", key), ("--sequence-by", args.sequence_by)], may_be_empty=False)
-    for record in changelog.first:
-        if not isinstance(record.get(args.sequence_by), int):
-            raise InputError(f"{path}: --sequence-by: '{args.sequence_by}' is not a whole number in {record}")
-    delete = args.apply_as_deletes if any(args.apply_as_deletes in record for record in changelog.first) else None
-    records: Sequence[dict[str, Any]] = changelog.first
-    if delete is not None:
-        records = [{**record, delete: str(record.get(delete) or "upsert").lower()} for record in changelog.first]
-        if unknown := {record[delete] for record in records} - DELETES - UPSERTS:
-            words = ", ".join(sorted(unknown))
-            raise InputError(f"{path}: --apply-as-deletes: '{delete}' has {words}: neither an upsert nor a delete")
-    return ExplainedSide(records, key, args.sequence_by, delete)
+    return changelog
 
 
 def _parser() -> Parser:
-    parser = Parser(
-        prog=PROGRAM,
-        description="Show what a join makes of two small changelogs, position by position: the changes of both tables "
-        "and of the result.",
-        epilog=EXAMPLES,
-    )
+    parser = Parser(prog=PROGRAM, usage=f"{PROGRAM} LEFT RIGHT [option ...]", description=EXPLAIN.about, epilog=EXPLAIN.examples)
     parser.add_argument("left", metavar="LEFT", help="changelog of the left table: JSON lines, CSV, Parquet, Avro or Arrow")
     parser.add_argument("right", metavar="RIGHT", help="changelog of the right table")
     parser.add_argument("--how", choices=get_args(How), default="inner", help="the rows of the result (default: %(default)s)")
     parser.add_argument(
         "--foreign-key",
-        metavar="COLUMN",
-        help="the column of the left rows with the key of the right row (default: tables with the same keys)",
-    )
-    parser.add_argument("--key", default="id", metavar="COLUMN", help="the key of both tables (default: %(default)s)")
-    for side in ("left", "right"):
-        parser.add_argument(f"--{side}-key", metavar="COLUMN", help=f"the key of the {side} table (default: as --key says)")
-    parser.add_argument("--sequence-by", default="position", metavar="COLUMN", help="the order of all changes (default: %(default)s)")
-    parser.add_argument(
-        "--apply-as-deletes",
-        default="op",
-        metavar="COLUMN",
-        help="the operation, if the files have this column (default: %(default)s)",
+        metavar="COLUMNS",
+        help="the columns of the left rows with the key of the right row (default: rows with equal keys are joined)",
     )
     parser.add_argument("--title", metavar="TEXT", help="the title (default: the kind of the join)")
     parser.add_argument("--svg", metavar="FILE", help="also draw the timeline into a file")
+    about = "The options of join, here for both inputs; with --left- or --right- in place of -- for one. Where both inputs have "
+    about += "the column position, it is the sequence by default; by default a missing or null op is an upsert."
+    add_reader_options(parser.add_argument_group("columns", about), BOTH, names=ROW_OPTIONS)
+    for side in EXPLAIN.sides:
+        add_reader_options(parser, side, names=ROW_OPTIONS, shown=False)
+    parser.set_defaults(state_dir=None, **{side.dest(name): None for side in EXPLAIN.sides for name in READER_OPTIONS})
     return parser

@@ -2,7 +2,7 @@
 that of the next one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -18,10 +18,10 @@ _LEAST, _MOST = 54.0, 150.0
 _FONT: Final = "font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, monospace\""
 
 
-def draw(events: Sequence[Event], title: str) -> str:
-    """The timeline as SVG, the same for the same events.
+def draw(events: Sequence[Event], title: str, texts: Mapping[int, str]) -> str:
+    """The timeline as SVG, the same for the same events; ``texts`` are those of positions.
 
-    >>> svg = draw([Event("left", "k", None, "a", 3), Event("left", "k", "a", None, 7)], "one row")
+    >>> svg = draw([Event("left", "k", None, "a", 3), Event("left", "k", "a", None, 7)], "one row", {3: "3", 7: "7"})
     >>> svg.count("<rect"), svg.count(">3</text>"), svg.count(">7</text>")
     (2, 1, 1)
     """
@@ -29,7 +29,8 @@ def draw(events: Sequence[Event], title: str) -> str:
     positions = sorted({event.position for event in events})
     lanes = {name: sorted({event.key for event in events if event.table == name}) for name in (LEFT, RIGHT, RESULT)}
     label = 30 + round(_LETTER * max((len(key) for keys in lanes.values() for key in keys), default=1)) + 52
-    step = _distance(events, positions)
+    letters = max(map(len, texts.values()), default=0)
+    step, anchor = max(_distance(events, positions), _LETTER * letters + 8), "start" if letters > 6 else "middle"
     at = {position: round(label + step * n) for n, position in enumerate(positions)}
     end = round(label + step * len(positions))
     body, y = [], _TOP
@@ -45,7 +46,7 @@ def draw(events: Sequence[Event], title: str) -> str:
     height = y - _GAP + _MARGIN
     grid = [
         f'<path d="M{x} {_TOP - 6}V{height - _MARGIN}" stroke="#c3ccd9" stroke-dasharray="2 4"/>'
-        f'<text x="{x}" y="{_TOP - 12}" text-anchor="middle" fill="#5b6678">{position}</text>'
+        f'<text x="{x}" y="{_TOP - 12}" text-anchor="{anchor}" fill="#5b6678">{texts[position]}</text>'
         for position, x in at.items()
     ]
     return "\n".join(

@@ -1,5 +1,6 @@
 """The events in two tables and in their join, as the transforms give them on Beam's direct runner."""
 
+import datetime as dt
 import json
 import os
 import tempfile
@@ -11,11 +12,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import Change, CombinedKey, ForeignKeyJoin, TableFromChangelog, TableTableJoin, TableToChanges
 from beam_joins.how import How
-from beam_joins.operations import DELETES
+from beam_joins.iso_times import EPOCH, NO_TIME
+from beam_joins.pipelines.formats.changelog_columns import Columns, plain_key
+from beam_joins.pipelines.formats.reading import BEHIND_DELETES
 from beam_joins.pipelines.runners.runner import ENGINE
 
 LEFT, RIGHT, RESULT, DROPPED = "left", "right", "result", "dropped"
 NOTHING: Final = "-"
+_ABOUT: Final = ["(key)", "(time)", "(sequence)", "(tie)", "(operation)", "(record)"]
+_KEY, _TIME, _SEQUENCE, _TIE, _OPERATION, _RECORD = _ABOUT
 
 
 class Event(NamedTuple):
@@ -38,45 +43,68 @@ class Event(NamedTuple):
 
 
 class ExplainedSide(NamedTuple):
-    """The records of one changelog, and its columns: the key, the position, and the column that says that a record
-    deletes its row (``None``: there is none).
-    """
+    """The records of one changelog, and what their columns are."""
 
     records: Sequence[Mapping[str, Any]]
-    key: str
-    position: str
-    delete: str | None
+    columns: Columns
+
+    def elements(self, foreign_key: Sequence[str]) -> list[dict[str, Any]]:
+        """The records that are changes: their rows, without columns about the change and the key, and in columns of other names what
+        orders them.
+        """
+        columns, made = self.columns, []
+        left_out = {*columns.about_the_change(), *columns.key, columns.timestamp} - {*foreign_key}
+        for place, record in enumerate(self.records):
+            if columns.is_ignored(record):
+                continue
+            row = {name: value for name, value in record.items() if name not in left_out}
+            row |= {name: plain_key(record.get(name)) for name in foreign_key}
+            key = tuple(plain_key(record.get(name)) for name in columns.key)
+            position, *within = columns.sequence_of(record)
+            deleted = columns.is_delete(record)
+            about = {
+                _KEY: None if None in key else key if len(key) > 1 else key[0],
+                _TIME: NO_TIME if position is None else position,
+                _SEQUENCE: None if position is None else (position, *(each or 0 for each in within)),
+                _TIE: (columns.time_of(record), place if deleted or columns.sequence is None else place + BEHIND_DELETES),
+                _OPERATION: "t" if columns.is_truncate(record) else "d" if deleted else "u",
+                _RECORD: dict(record),
+            }
+            made.append(about | row)
+        return made
 
     def table(self) -> TableFromChangelog:
         """The table of the changelog."""
-        left_out = [self.key, self.position, *([] if self.delete is None else [self.delete])]
         return TableFromChangelog(
-            key=self.key,
-            sequence_by=self.position,
-            timestamp_by=self.position,
-            apply_as_deletes=None if self.delete is None else {self.delete: sorted(DELETES)},
-            except_columns=left_out,
+            key=_KEY,
+            sequence_by=lambda record: record[_SEQUENCE],
+            timestamp_by=_TIME,
+            tie_break_by=lambda record: record[_TIE],
+            apply_as_deletes={_OPERATION: ["d"]},
+            apply_as_truncates={_OPERATION: ["t"]} if self.columns.truncates else None,
+            except_columns=_ABOUT,
         )
 
 
-def events_of(left: ExplainedSide, right: ExplainedSide, *, how: How, foreign_key: str | None) -> list[Event]:
+def events_of(left: ExplainedSide, right: ExplainedSide, *, how: How, foreign_key: Sequence[str] = ()) -> list[Event]:
     """The events of both tables and of their join, in the order of their positions."""
     with tempfile.TemporaryDirectory(prefix="beam-joins-") as directory:
         path = os.path.join(directory, "events")
         with beam.Pipeline(options=PipelineOptions([], runner=ENGINE)) as pipeline:
             sides = [
                 pipeline
-                | f"read {name}" >> beam.Create([dict(record) for record in side.records])
+                | f"read {name}" >> beam.Create(side.elements(foreign_key if name == LEFT else ()))
                 | name >> side.table().with_outputs()
                 for name, side in ((LEFT, left), (RIGHT, right))
             ]
             tables = sides[0].table, sides[1].table
             joiner = _left_alone if how in ("semi", "anti") else _both
             dropped = [side.dropped for side in sides]
-            if foreign_key is None:
+            refers = foreign_key[0] if len(foreign_key) == 1 else [*foreign_key]
+            if not foreign_key:
                 result = tables | "join" >> TableTableJoin(joiner, how=how)
             else:
-                result, lost = tables | "join" >> ForeignKeyJoin(joiner, foreign_key=foreign_key, how=how).with_outputs()
+                result, lost = tables | "join" >> ForeignKeyJoin(joiner, foreign_key=refers, how=how).with_outputs()
                 dropped.append(lost)
             lines = [
                 table | f"changes of {name}" >> TableToChanges() | f"lines of {name}" >> beam.Map(_line, name)
@@ -86,6 +114,25 @@ def events_of(left: ExplainedSide, right: ExplainedSide, *, how: How, foreign_ke
             _ = lines | beam.Flatten() | beam.io.WriteToText(path, num_shards=1, shard_name_template="")
         with open(path, encoding="utf-8") as file:
             return in_order(Event(*json.loads(line)) for line in file)
+
+
+def position_texts(events: Iterable[Event], *, are_times: bool) -> dict[int, str]:
+    """The positions as they are shown: numbers, or times in UTC; rows without either are there at the start.
+
+    >>> position_texts([Event("left", "k", None, "a", position) for position in (NO_TIME, 7)], are_times=False)
+    {-9223372036854775000: 'start', 7: '7'}
+    >>> position_texts([Event("left", "k", None, "a", 86_400_000_000)], are_times=True)
+    {86400000000: '1970-01-02 00:00:00'}
+    """
+    positions = sorted({event.position for event in events})
+    return {each: "start" if each == NO_TIME else _time(each) if are_times else str(each) for each in positions}
+
+
+def _time(micros: int) -> str:
+    try:
+        return (EPOCH + dt.timedelta(microseconds=micros)).replace(tzinfo=None).isoformat(" ")
+    except OverflowError:
+        return str(micros)
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
@@ -102,12 +149,16 @@ def text_of(value: Any) -> str:
     if value is None:
         return NOTHING
     if isinstance(value, CombinedKey):
-        return f"{text_of(value.foreign_key)}/{text_of(value.primary_key)}"
+        return f"{_key_text(value.foreign_key)}/{_key_text(value.primary_key)}"
     if isinstance(value, tuple):
         return " | ".join(map(text_of, value))
     if isinstance(value, Mapping):
         return ", ".join(map(text_of, value.values()))
     return str(value)
+
+
+def _key_text(key: Any) -> str:
+    return ", ".join(map(text_of, key)) if type(key) is tuple else text_of(key)
 
 
 def _both(left: Any, right: Any) -> tuple[Any, Any]:
@@ -120,11 +171,12 @@ def _left_alone(left: Any) -> Any:
 
 def _line(change: Change[Any, Any], table: str) -> str:
     old, new = (None if value is None else text_of(value) for value in (change.old, change.new))
-    return json.dumps(Event(table, text_of(change.key), old, new, change.position))
+    return json.dumps(Event(table, _key_text(change.key), old, new, change.position))
 
 
 def _dropped_line(dropped: Any) -> str:
     record = dropped.record
     if isinstance(record, Change):
-        return json.dumps(Event(DROPPED, dropped.reason, None, f"{text_of(record.key)}: {text_of(record.new)}", record.position))
-    return json.dumps(Event(DROPPED, dropped.reason, None, text_of(record), dropped.timestamp))
+        return json.dumps(Event(DROPPED, dropped.reason, None, f"{_key_text(record.key)}: {text_of(record.new)}", record.position))
+    row = record[_RECORD] if isinstance(record, Mapping) else record
+    return json.dumps(Event(DROPPED, dropped.reason, None, text_of(row), dropped.timestamp))

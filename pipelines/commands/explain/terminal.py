@@ -1,6 +1,6 @@
 """A timeline in the terminal: a row for each position at which something happens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -12,21 +12,21 @@ _STYLES = {(True, False): "green", (False, False): "yellow", (False, True): "red
 """By whether there was no row before, and whether there is none now."""
 
 
-def show(events: Sequence[Event], title: str, console: Console) -> None:
-    """Print the timeline."""
+def show(events: Sequence[Event], title: str, console: Console, texts: Mapping[int, str]) -> None:
+    """Print the timeline; ``texts`` are those of positions."""
     table = Table(title=title, title_justify="left", header_style="bold", show_lines=False)
-    table.add_column("position", justify="right")
+    table.add_column("position", justify="right", no_wrap=True)
     for name in (LEFT, RIGHT, RESULT):
         table.add_column(name)
     for position in dict.fromkeys(event.position for event in events if event.table != DROPPED):
         cells = [
             _cell([event for event in events if (event.position, event.table) == (position, name)]) for name in (LEFT, RIGHT, RESULT)
         ]
-        table.add_row(str(position), *cells)
+        table.add_row(texts[position], *cells)
     console.print(table)
     for event in events:
         if event.table == DROPPED:
-            console.print(Text(f"dropped at {event.position}: {event.new} ({event.key})"))
+            console.print(Text(f"dropped at {texts[event.position]}: {event.new} ({event.key})"))
 
 
 def _cell(events: Sequence[Event]) -> Text:

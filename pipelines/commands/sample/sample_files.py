@@ -7,7 +7,6 @@ same bytes on every machine.
 
 import sys
 import time
-from argparse import HelpFormatter
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from pathlib import Path
@@ -174,11 +173,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = Parser(
         prog=PROGRAM,
-        formatter_class=HelpFormatter,
         description="Write two changelogs of a made-up shop, orders and customers, with everything that real ones "
         "have: updates, deletes, late, "
         "repeated and unsorted lines, references to unknown customers, skew. The same arguments give the same bytes on every machine.",
-        epilog=f"example: {PROGRAM} --orders 1000000 --customers 100000 --out big-sample",
+        epilog=f"example:\n  {PROGRAM} --orders 1000000 --customers 100000 --out big-sample",
     )
     parser.add_argument("--orders", type=int, default=DEFAULT_ORDERS, metavar="N", help="lines about orders (default: %(default)s)")
     parser.add_argument(

@@ -29,6 +29,14 @@ NOT_READ: Final = {
     IS_DDL: NO_CANAL,
 }
 """Envelopes that no format reads, by a column that shows them: what to do."""
+SHOWN_BY: Final = {
+    frozenset({"op", "source"}): "debezium",
+    frozenset({"schema", "payload"}): "debezium",
+    frozenset({"action", "schema", "table"}): "wal2json",
+    frozenset({"change"}): "wal2json",
+    frozenset({"database", "table", "type", "data"}): "maxwell",
+}
+"""The formats of envelopes by columns that records in them have."""
 SLOT: Final = "pgoutput"
 """The format of the changes that are spooled of a slot."""
 DELTA: Final = "delta"

@@ -34,6 +34,7 @@ from beam_joins.transforms.connect import (
     newest,
     require_bounded,
     require_global,
+    require_tables,
     table_type,
     text,
 )
@@ -153,6 +154,7 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
     def expand(self, pcoll: PCollection[Any]) -> PCollection[int]:
         """Apply the transform."""
         require_global(type(self).__name__, pcoll)
+        require_tables(type(self).__name__, pcoll)
         require_bounded(type(self).__name__, "write it in incremental runs, with --beam_joins_state", pcoll)
         folder = folder_for(pcoll)
         application = self._application or pcoll.pipeline.transforms_stack[-1].full_label

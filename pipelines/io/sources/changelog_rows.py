@@ -1,7 +1,7 @@
 """Reads the rows of a changelog as a table in Python needs them: typed columns, or dicts."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
@@ -14,6 +14,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.changelog_files import Changelog, bytes_of, parts_of
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
+from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.formats.changelog_columns import KEY, Columns, enveloped
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
@@ -26,18 +27,17 @@ _SEEN: Final = "tables seen"
 """The name under which a state remembers the tables of envelopes; a state of an earlier version does not have it."""
 _TYPES: Final = "types of"
 """The name under which it remembers the columns of CSV files, with the label of the transform that has read them."""
+_INFERRED: Final = "inferred types of"
+"""The name under which it remembers the inferred types of columns, with the label of the transform."""
 _log: Final = logging.getLogger(__name__)
 
 
 class ChangelogRows(NamedTuple):
-    """The transform that reads the rows, in the columns of a ``reading``, and the names of the columns of their key;
-    a dot in a name leads into a ``nested`` column.
-    """
+    """The transform that reads the rows, in the columns of a ``reading``, and the names of the columns of their key."""
 
     read: beam.PTransform[PBegin, Any]
     reading: Reading
     key: Sequence[str] = ()
-    nested: bool = True
 
     def of_run(self, begin: PBegin) -> "ChangelogRows":
         """The same in each run."""
@@ -58,7 +58,7 @@ class ChangelogRows(NamedTuple):
         is_typed = "row" in self.reading.forms
         made = table_of(
             self.reading,
-            key=key_in_columns(self.key, nested=self.nested) if is_typed else KEY,
+            key=key_in_columns(self.key, self.reading.value.names) if is_typed else KEY,
             emit=emit,
             without_earlier=without_earlier,
             completed_by=completed_by,
@@ -81,7 +81,7 @@ class ReadFiles(beam.PTransform[PBegin, Any]):
         """Apply the transform."""
         state = folder_for(begin)
         if state is not None:
-            self._changelog.columns.require_order(self._changelog.name)
+            self._changelog.require_all((), in_runs=True)
         _require_table(self._changelog, state)
         changelog = self._changelog if state is None else _typed_as_before(self._changelog, state, label_of(begin.pipeline))
         read = ReadRecords(
@@ -137,7 +137,7 @@ def rows_of_table(files: Sequence[File], key: Sequence[str], schema: pa.Schema |
     else:
         reading = Reading.of_rows(columns, schema)
     read = ReadRecords("rows", parts_of(files), ColumnReader(reading), bytes=bytes_of(files))
-    return ChangelogRows(read, reading, key, nested)
+    return ChangelogRows(read, reading, key)
 
 
 def columns_of_runs(
@@ -163,27 +163,71 @@ def columns_of_runs(
     return read
 
 
-def reading_of(columns: Columns, key: Sequence[str], schema: pa.Schema | None, omitted: Sequence[str] = ()) -> Reading:
-    """The reading of records for a table in Python: typed columns, or dicts without those ``omitted``."""
-    return Reading.of_objects(columns, paths_of(key), omitted) if schema is None else Reading.of_rows(columns, schema)
+def reading_of(
+    columns: Columns,
+    key: Sequence[str],
+    schema: pa.Schema | None,
+    omitted: Sequence[str] = (),
+    *,
+    is_inferred: bool = False,
+) -> Reading:
+    """The reading of records for a table in Python: typed columns, or dicts without those ``omitted``. With an inferred schema
+    records have no other columns.
+    """
+    if schema is None:
+        return Reading.of_objects(columns, paths_of(key), omitted)
+    reading = Reading.of_rows(columns, schema)
+    return replace(reading, allowed=frozenset(schema.names)) if is_inferred else reading
+
+
+def inferred_types(changelog: Changelog) -> pa.Schema:
+    """The columns of files and the types that a command infers of them, with those about the change, which rows in Python have.
+    Raises InputError.
+    """
+    return row_types(replace(changelog, columns=Columns(key=(), side=changelog.columns.side)))
+
+
+def inferred_in_runs(begin: PBegin, changelog: Changelog, inferred: pa.Schema) -> pa.Schema:
+    """The types inferred of a changelog; with a state those of the first run. Raises InputError for files without records, where
+    these would decide.
+    """
+    state, label = folder_for(begin), f"{_INFERRED} {label_of(begin.pipeline)}"
+    if state is not None and label in state.inputs:
+        return text_schema(state.inputs[label])
+    shows_types = changelog.first or not any(file.layout for file in changelog.files)
+    if not inferred.names or (state is not None and not shows_types):
+        raise InputError(
+            f"{changelog.name} have no record that shows the types of columns: give schema=, or begin with files that have some"
+        )
+    if state is not None:
+        state.inputs[label] = schema_text(inferred)
+    return inferred
 
 
 def require_columns(option: str, names: Sequence[str], schema: pa.Schema) -> None:
-    """Raise ``ValueError`` for a column that is not in the schema."""
-    if missing := [name for name in top_columns(names) if name not in schema.names]:
-        raise ValueError(f"{option}={names!r}: schema= has no column {missing[0]!r}; it has {', '.join(schema.names)}")
+    """Raise ``ValueError`` for a column that is not in the schema, or that a dot leads into although it has no columns."""
+    for top, *within in paths_of(names, schema.names):
+        if top not in schema.names:
+            raise ValueError(f"{option}={names!r}: schema= has no column {top!r}; it has {', '.join(schema.names) or 'none'}")
+        if within and not pa.types.is_struct(kind := schema.field(top).type):
+            raise ValueError(
+                f"{option}={names!r}: column {top!r} has the type {kind} and no columns: give schema= with a struct there"
+            )
 
 
-def checked_schema(schema: Any) -> Any:
-    """The option ``schema=`` of a reader, with the columns of a class; raises ``ValueError`` for another form."""
-    if schema is None or (isinstance(schema, str) and schema == "declared"):
+def checked_schema(schema: Any, *, inferred: bool = False) -> Any:
+    """The option ``schema=`` of a reader, with the columns of a class; raises ``ValueError`` for another form. ``inferred``: the
+    reader infers types if it is asked to.
+    """
+    words = ("declared", "inferred") if inferred else ("declared",)
+    if schema is None or (isinstance(schema, str) and schema in words):
         return schema
     try:
         return declared_schema(schema)
     except ValueError as error:
-        raise ValueError(f"{error}; or 'declared' or None") from None
+        raise ValueError(f"{error}; or {', '.join(map(repr, words))} or None") from None
 
 
-def top_columns(key: Iterable[str]) -> tuple[str, ...]:
-    """The columns that names lead into, each once: ``customer`` for ``customer.id``."""
-    return tuple(dict.fromkeys(column.partition(".")[0] for column in key))
+def top_columns(key: Iterable[str], columns: Collection[str] = ()) -> tuple[str, ...]:
+    """The columns that names lead into, each once: ``customer`` for ``customer.id``, unless one of ``columns`` is called so."""
+    return tuple(dict.fromkeys(top for top, *_ in paths_of(key, columns)))

@@ -49,7 +49,8 @@ def plain_columns(
         orders = " or ".join(flag_of(side, option) for option in ("timestamp_by", "sequence_by"))
         raise ValueError(f"{flag_of(side, 'apply_as_truncates')} needs {orders}: a truncate deletes the rows before it")
     if upsert is not None and upsert != delete:
-        names = [f"{flag_of(side, option)} names {options[option][0]}" for option in ("apply_as_upserts", "apply_as_deletes")]
+        columns = {"apply_as_upserts": upsert, "apply_as_deletes": delete or "no column"}
+        names = [f"{flag_of(side, option)} names {column}" for option, column in columns.items()]
         raise ValueError(f"{' and '.join(names)}: name one column, whose values say the operation")
     for one, other in itertools.combinations(options, 2):
         (column, words), (of_other, words_of_other) = options[one], options[other]

@@ -1,7 +1,7 @@
 """Reads a table: the rows of a reader, and the table that these are the changelog of."""
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial, reduce
 from typing import Any, Literal, NamedTuple, cast
 
@@ -152,16 +152,21 @@ def _left_out(reading: Reading, rows: pa.RecordBatch) -> pa.Array:
     return lists_of_names(rows[LEFT_OUT], reading.takes)
 
 
-def paths_of(names: Iterable[str]) -> list[list[str]]:
-    """Where columns lie within rows: a dot in a name leads into one."""
-    return [name.split(".") for name in names]
+def paths_of(names: Iterable[str], columns: Collection[str] = ()) -> list[list[str]]:
+    """Where columns lie within rows: a dot in a name leads into one, unless one of ``columns`` has the whole name.
+
+    >>> paths_of(["customer.id", "Cust. No"], ["Cust. No", "customer"])
+    [['customer', 'id'], ['Cust. No']]
+    """
+    return [[name] if name in columns else name.split(".") for name in names]
 
 
-def key_in_columns(names: Sequence[str], *, nested: bool = True) -> Any:
-    """The key in columns of rows; a dot in a name leads into a ``nested`` one."""
-    if not (nested and any("." in name for name in names)):
+def key_in_columns(names: Sequence[str], columns: Collection[str]) -> Any:
+    """The key in columns of rows, which lie at :func:`paths_of` their names."""
+    paths = paths_of(names, columns)
+    if all(len(path) == 1 for path in paths):
         return names[0] if len(names) == 1 else list(names)
-    return vectorized(partial(_nested_keys, paths_of(names)))
+    return vectorized(partial(_nested_keys, paths))
 
 
 def _nested_keys(paths: list[list[str]], rows: pa.RecordBatch) -> pa.Array:

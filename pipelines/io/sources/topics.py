@@ -165,7 +165,7 @@ def _unreachable(config: Mapping[str, Any], what: str, reasons: Sequence[Any]) -
     """The error for a broker that does not answer, with the most useful reason."""
     return InputError(
         f"no Kafka broker at {config['bootstrap.servers']} says {what} ({_reason(reasons)}):"
-        " see that it runs, that bootstrap_servers= and the security settings in config= are right, and that the workers reach it"
+        " see that it runs, that its address and the security settings are right, and that the workers reach it"
     )
 
 

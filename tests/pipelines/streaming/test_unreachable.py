@@ -44,7 +44,7 @@ def test_a_broker_that_cannot_be_reached_is_one_sentence(
     assert str(raised.value) == (
         f"no Kafka broker at {nowhere} says which partitions orders has ({nowhere}/bootstrap: Connect to ipv4#{nowhere} "
         "failed: Connection refused):"
-        " see that it runs, that bootstrap_servers= and the security settings in config= are right, and that the workers reach it"
+        " see that it runs, that its address and the security settings are right, and that the workers reach it"
     )
     assert (capfd.readouterr().err, caplog.text) == ("", "")
 

@@ -103,6 +103,16 @@ class StateFolder:
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
         self.scratch = self.files.path(f"{self._attempt}/read")
 
+    @staticmethod
+    def last_run(path: str) -> tuple[int, dict[str, Any]]:
+        """The number of the last run that was committed to the folder at a path, and its ``inputs``; 0 and none before the
+        first one. Nothing is locked or written.
+        """
+        files = StateFiles(path)
+        text = files.text(MANIFEST)
+        last = Manifest() if text is None else read_manifest(text, files.path(MANIFEST))
+        return last.run, dict(last.inputs)
+
     @property
     def latest(self) -> int | None:
         """The largest event time of the runs that were committed, in microseconds."""
