@@ -4,6 +4,7 @@ Columns are matched by name. A column that is new is null in the stored rows; a 
 change; and a type may only get wider, so that it holds each value that its column can have.
 """
 
+from contextlib import suppress
 from typing import Final
 
 import pyarrow as pa
@@ -38,6 +39,22 @@ def union_type(before: pa.DataType, now: pa.DataType) -> pa.DataType:
             column, was, is_now = f"the column '{name}'" if name else "the value", _at(before, name), _at(now, name)
             raise ValueError(f"{column} was {was} and is {is_now}, which does not hold all of its values") from None
     return union
+
+
+def union_schema(before: pa.Schema, now: pa.Schema) -> pa.Schema:
+    """The columns of stored rows and of later ones, for rows that are read. Where no type holds the values of both, a column
+    keeps the stored one: records that do not fit are bad records.
+
+    >>> union_schema(pa.schema({"a": pa.int32(), "b": pa.int64()}), pa.schema({"a": pa.int64(), "b": pa.string(), "c": pa.bool_()}))
+    a: int64
+    b: int64
+    c: bool
+    """
+    types = dict(zip(before.names, before.types, strict=True))
+    for name, kind in zip(now.names, now.types, strict=True):
+        with suppress(ValueError):
+            types[name] = union_type(types[name], kind) if name in types else kind
+    return pa.schema(types)
 
 
 def narrowing(before: pa.DataType, now: pa.DataType, path: str = "") -> tuple[str, pa.DataType, pa.DataType | None] | None:

@@ -3,7 +3,6 @@
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -27,7 +26,7 @@ from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.schema_evolution import union_type
+from beam_joins.schema_evolution import union_schema
 from beam_joins.transforms.connect import PlainRows, TableType
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
@@ -233,7 +232,7 @@ class Job:
     def types(self) -> tuple[pa.Schema, ...]:
         """The types of the columns of each changelog's rows; those of earlier runs, which may get wider. Raises InputError."""
         types = [row_types(changelog, self.foreign_key if side == 0 else ()) for side, changelog in enumerate(self.changelogs)]
-        return tuple(types if self.known_types is None else map(widened_types, self.known_types, types))
+        return tuple(types if self.known_types is None else map(union_schema, self.known_types, types))
 
     def _typed(self, side: int, share: Share) -> pa.Schema:
         """The columns that a side gives, as they are called in the result."""
@@ -319,22 +318,6 @@ def _units_of_texts(*keys: tuple[Changelog, str]) -> list[str] | None:
 def names_of(shares: Mapping[int, Share], sides: int) -> list[dict[str, str]]:
     """The names in the result of the columns of each side."""
     return [dict(shares[side].columns or ()) if side in shares else {} for side in range(sides)]
-
-
-def widened_types(before: pa.Schema, now: pa.Schema) -> pa.Schema:
-    """The types of columns in earlier runs, wider where later ones need it, and those of new columns. A type that does not
-    hold the values of both stays as it was: records that do not fit are bad records.
-
-    >>> widened_types(pa.schema({"a": pa.int32(), "b": pa.int64()}), pa.schema({"a": pa.int64(), "b": pa.string(), "c": pa.bool_()}))
-    a: int64
-    b: int64
-    c: bool
-    """
-    types = dict(zip(before.names, before.types, strict=True))
-    for name, kind in zip(now.names, now.types, strict=True):
-        with suppress(ValueError):
-            types[name] = union_type(types[name], kind) if name in types else kind
-    return pa.schema(types)
 
 
 def _counted(columns: Sequence[str]) -> str:

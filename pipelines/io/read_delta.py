@@ -42,8 +42,8 @@ class ReadDelta(ReadTable):
     * ``storage_options``: the options of ``deltalake`` for such an address; workers get them too.
     * ``key``: the columns of the key, which Delta does not know: rows with an equal key are one row, the last one. A dot
       leads into a nested column.
-    * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"declared"``, those of the Delta table in the
-      first run, with their types; ``None``: values are dicts.
+    * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"declared"``, those of the Delta table, with
+      their types, of this run and those before; ``None``: values are dicts.
     * ``sequence_by``: the position of a change, ``"_commit_version"`` or ``"_commit_timestamp"``; its event time is the
       commit's timestamp. Versions order one table alone: two Delta tables have no common sequence. To join a table with
       another one, read both by ``"_commit_timestamp"``: microseconds since 1970, where each version is later than the

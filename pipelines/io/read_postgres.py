@@ -43,8 +43,8 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
     * ``tables``: the names of several tables, which are read up to the same place; gives a dict of them.
     * ``key``: the columns of the primary key; by default as the database has it. Of several tables a dict, by
       the names in ``tables``.
-    * ``schema``: the columns of the values, a ``pyarrow.Schema``, by default those of the first run and their
-      types; ``None``: values are dicts. Of several tables a dict, by the names in ``tables``.
+    * ``schema``: the columns of the values, a ``pyarrow.Schema``, by default those of the table and their types, of
+      this run and those before; ``None``: values are dicts. Of several tables a dict, by the names in ``tables``.
     * ``emit``, ``without_earlier``: as of :class:`~beam_joins.TableFromChangelog`.
 
     A table is read again as a snapshot where the log does not contain its rows: after its columns have changed, and after

@@ -36,9 +36,9 @@ class WriteDelta(MergeOnce):
 
     Raises ``ValueError`` at construction without the package (``pip install 'beam-joins[delta]'``) or for a
     wrong option; when applied for a table of Python objects, for unbounded input, and for a column of a type
-    that Delta does not have. In the run :class:`~beam_joins.InputError` if the
-    Delta table has other columns, or had a later run of the same application; OutputError if it cannot be
-    written.
+    that Delta does not have. In the run :class:`~beam_joins.InputError` if the Delta table has other columns, or had a
+    later run of the same application; OutputError if it cannot be written. A table that an earlier run of the
+    application has written gets the columns that it lacks.
     """
 
     system = "Delta"

@@ -49,6 +49,7 @@ class WriteDuckLake(MergeOnce):
     of Python objects, for unbounded input, and for a column of a type that DuckLake does not have. In the run
     :class:`~beam_joins.InputError` if the table there has other columns, or had a later run of the same application;
     OutputError if it cannot be written, and if another process has the catalog open for longer than some seconds.
+    A table that an earlier run of the application has written gets the columns that it lacks.
     """
 
     system = "DuckDB"

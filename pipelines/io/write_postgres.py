@@ -54,7 +54,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
     * ``position``: the column with the position of a row's last change.
     * ``deleted``: the column that is true for deleted rows.
     * ``create``: ``True`` creates the table where it is not there, and the view ``{table}_live`` of the rows that
-      are not deleted, where nothing has that name.
+      are not deleted, where nothing has that name; with ``--beam_joins_state`` later runs add columns that it lacks.
     * ``existing``: what a first run, with a new ``--beam_joins_state``, does with rows that the table has:
       ``"refuse"`` them, as those that were deleted meanwhile would stay, or ``"keep"`` them and merge.
 

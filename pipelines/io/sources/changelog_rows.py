@@ -1,6 +1,5 @@
 """Reads the rows of a changelog as a table in Python needs them: typed columns, or dicts."""
 
-import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
@@ -20,6 +19,7 @@ from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.read_table import Reads, key_in_columns, paths_of, table_of
+from beam_joins.schema_evolution import union_schema
 from beam_joins.transforms.connect import StateFolder, as_arrow, declared_schema, folder_for, label_of, schema_text, text_schema
 from beam_joins.unchanged import Complete
 
@@ -29,7 +29,6 @@ _TYPES: Final = "types of"
 """The name under which it remembers the columns of CSV files, with the label of the transform that has read them."""
 _INFERRED: Final = "inferred types of"
 """The name under which it remembers the inferred types of columns, with the label of the transform."""
-_log: Final = logging.getLogger(__name__)
 
 
 class ChangelogRows(NamedTuple):
@@ -144,22 +143,19 @@ def columns_of_runs(
     table: str, there: pa.Schema, key: Sequence[str], schema: Any, stored: dict[str, str], *, is_first: bool
 ) -> pa.Schema | None:
     """The columns of the values of a table of a database, which has those of ``there`` now: those of ``schema``, the option of
-    a reader, or of the first run, which are ``stored`` by the names of tables.
+    a reader, or those and the columns of earlier runs, which are ``stored`` by the names of tables.
 
     Raises InputError for a column that the table does not have.
     """
-    read = text_schema(stored.setdefault(table, schema_text(there))) if isinstance(schema, str) else schema
+    read = schema
+    if isinstance(schema, str):
+        read = union_schema(text_schema(stored[table]), there) if table in stored else there
+        stored[table] = schema_text(read)
     for option, names in (("key=", key), ("schema=", () if read is None else read.names)):
         for column in names:
             if column not in there.names:
                 gone = "" if is_first else "; where it was renamed or dropped, begin with an empty state"
                 raise InputError(f"{table} has no column '{column}' ({option}): it has {', '.join(there.names)}{gone}")
-    if read is not None and (new := [column for column in there.names if isinstance(schema, str) and column not in read.names]):
-        _log.warning(
-            "%s has the column %s, which the first run did not have: it is left out; begin with an empty state for it",
-            table,
-            ", ".join(new),
-        )
     return read
 
 
@@ -188,12 +184,14 @@ def inferred_types(changelog: Changelog) -> pa.Schema:
 
 
 def inferred_in_runs(begin: PBegin, changelog: Changelog, inferred: pa.Schema) -> pa.Schema:
-    """The types inferred of a changelog; with a state those of the first run. Raises InputError for files without records, where
-    these would decide.
+    """The types inferred of a changelog; with a state also those of earlier runs, which may get wider. Raises InputError for
+    files without records, where these would decide.
     """
     state, label = folder_for(begin), f"{_INFERRED} {label_of(begin.pipeline)}"
     if state is not None and label in state.inputs:
-        return text_schema(state.inputs[label])
+        inferred = union_schema(text_schema(state.inputs[label]), inferred)
+        state.inputs[label] = schema_text(inferred)
+        return inferred
     shows_types = changelog.first or not any(file.layout for file in changelog.files)
     if not inferred.names or (state is not None and not shows_types):
         raise InputError(
