@@ -140,6 +140,7 @@ def _rows_of(
     """The rows, in each run, of files whose records are rows, with the columns that the options name."""
     changelog, is_inferred = find_changelog("the files", path, columns), schema == "inferred"
     tops = top_columns(key, changelog.seen)
+    changelog = replace(changelog, columns=replace(columns, key=tops))
     if isinstance(schema, str):
         schema = inferred_types(changelog) if is_inferred else _schema_of(changelog)
     of_order = ("timestamp_by", columns.timestamp), *(("sequence_by", name) for name in (columns.sequence, *columns.within))
