@@ -27,11 +27,10 @@ from beam_joins.transforms.engine.notes import columns_are_there, of_one_log, to
 from beam_joins.transforms.engine.option_checks import choice, columns
 from beam_joins.transforms.engine.raw_changelog import RawChangelog, no_records, options_of, require_columns_there
 from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.replay_options import folder_for, has_one_turn
+from beam_joins.transforms.engine.replay_options import has_one_turn, union_with_stored
 from beam_joins.transforms.engine.routed_records import RecordRoute
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import Order, Physical, TableType, as_table
-from beam_joins.transforms.engine.transform import label_of
 from beam_joins.transforms.engine.transform_outputs import MakesTable
 from beam_joins.unchanged import UNCHANGED, Complete
 
@@ -207,8 +206,8 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
         self.handling.collect(routed)
         order: Order = "sequence" if "sequence_by" in self._read else "time"
         key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value
-        if (folder := folder_for(pvalue)) is not None and isinstance(value, pa.DataType):
-            value = folder.union_type(f"{label_of(pvalue.pipeline)}/Replay", ROWS, value)
+        if isinstance(value, pa.DataType):
+            value = union_with_stored(pvalue, "Replay", ROWS, value)
         known_type = TableType(key, value, order)
         needs_order = order == "time" and "tie_break_by" not in self._read
         replayed = (routed[ROWS],) | "Replay" >> Replay(

@@ -22,6 +22,7 @@ from beam_joins.transforms.engine.notes import keys_may_meet
 from beam_joins.transforms.engine.option_checks import choice
 from beam_joins.transforms.engine.output_types import HandledWindowedStreamOutputs, StreamInput, WindowedStreamOutputs
 from beam_joins.transforms.engine.replay import Replay
+from beam_joins.transforms.engine.replay_options import union_with_stored
 from beam_joins.transforms.engine.stream_join import (
     SIDES,
     batches_joined,
@@ -139,8 +140,10 @@ class WindowedStreamJoin(
         _require_one_form(*map(is_arrow, streams))
         left, right = (Stream(self._streams, stream, schema) for stream, schema in zip(streams, self._schemas, strict=True))
         types, handling, schema = (left.type, right.type), self.handling, None
+        values = types[0].value_column, types[1].value_column
         if left.in_columns:
-            values = types[0].value_column, types[1].value_column
+            values = tuple(union_with_stored(streams[0], "Join", side, kind) for side, kind in zip(SIDES, values, strict=True))
+            types = types[0]._replace(value=values[0]), types[1]._replace(value=values[1])
             join = join_in_columns(_NAME, self._joiner, handling.functions, self._schema, values, SIDES)
             results = batches_joined(join)
             key_type, element_type = None, pa.RecordBatch
@@ -160,7 +163,7 @@ class WindowedStreamJoin(
             check=keys_may_meet(_NAME, *SIDES, "left keys", "right keys"),
             by_time=types[0].order == "time",
             closes=None if self._how == "inner" else max(self._spans.before, self._spans.after) + self._spans.grace,
-            values=dict(zip(SIDES, (left.type.value_column, right.type.value_column), strict=True)),
+            values=dict(zip(SIDES, values, strict=True)),
         )
         handling.collect(*routed, replayed)
         joined = replayed[MAIN] if schema is None else as_arrow(replayed[MAIN], schema)

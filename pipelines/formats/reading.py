@@ -61,7 +61,8 @@ class Reading:
     text, ``columns`` for a struct of the types ``typed``, by the names that columns get, whose bytes are text in
     ``bytes_text``. Or one of the forms of Python: ``row`` for columns of the types ``typed`` beside those about the
     change, which have the key too; ``object`` for dicts without the columns ``omitted``, with the key that lies at
-    ``paths`` within them. An envelope that says other types than those ``expected`` is a bad record.
+    ``paths`` within them. An envelope that says other types than those ``expected`` is a bad record. The ``repr``, by which runs
+    are compared, is without the columns of rows, of which a later run may have more.
 
     >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), reference=("by",))
     >>> reading.schema.names
@@ -77,14 +78,14 @@ class Reading:
     numbers: tuple[str, ...] = ()
     added: str | None = None
     rename: str = ""
-    taken: tuple[tuple[str, str], ...] | None = None
-    allowed: frozenset[str] | None = None
+    taken: tuple[tuple[str, str], ...] | None = field(default=None, repr=False)
+    allowed: frozenset[str] | None = field(default=None, repr=False)
     forms: tuple[Form, ...] = ("json lines",)
-    typed: pa.Schema | None = None
+    typed: pa.Schema | None = field(default=None, repr=False)
     bytes_text: BytesText = field(default="base64", repr=False)
     paths: tuple[tuple[str, ...], ...] = ()
     omitted: frozenset[str] = frozenset()
-    expected: pa.Schema | None = None
+    expected: pa.Schema | None = field(default=None, repr=False)
 
     @classmethod
     def of_rows(cls, columns: Columns, typed: pa.Schema, expected: pa.Schema | None = None, bytes_text: BytesText = "base64") -> Self:

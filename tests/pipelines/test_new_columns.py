@@ -126,6 +126,23 @@ def test_a_table_elsewhere_gets_the_new_columns(beam_joins: Run, to: str) -> Non
     assert {row["left_id"]: {name: row[name] for name in LATEST[1]} for row in rows} == LATEST
 
 
+def _event(row: Mapping[str, Any]) -> dict[str, Any]:
+    after = {name: value for name, value in row.items() if name not in ABOUT}
+    return {"before": None, "after": after, "op": "c", "source": {"lsn": row["lsn"], "ts_ms": row["lsn"]}, "ts_ms": row["lsn"]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_events_of_a_table_that_got_a_column_give_rows_with_it(beam_joins: Run, suffix: str) -> None:
+    envelopes = [each for side in ("left", "right") for each in (f"--{side}-format", "debezium", f"--{side}-key", "id")]
+    for day in range(3):
+        for side, rows in zip(("left", "right"), DAYS[day], strict=True):
+            Path(side).mkdir(exist_ok=True)
+            _lines(Path(side, f"{day}"), list(map(_event, rows)))
+        join(beam_joins, *envelopes, "--changes", f"out/*.{suffix}", "--latest", f"latest.{suffix}")
+    assert whole(rows_of(f"latest.{suffix}")) == LATEST
+
+
 @pytest.mark.slow
 def test_a_number_that_gets_wider_stays_a_number(beam_joins: Run) -> None:
     for number, (kind, amount) in enumerate([(pa.int32(), 5), (pa.int64(), 5 << 40)], 1):

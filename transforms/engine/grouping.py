@@ -137,7 +137,7 @@ class GroupedTable(MakesTable[TableInput]):
                 yield batch
             return state
 
-        stored = {MEMBERS: of_table.value_column if fold is not None else grouping.stored_type}
+        stored = {MEMBERS: grouping.stored_type} if fold is None else {}
         size = physical_of(table).bytes
         routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags), size=size)
         replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(

@@ -4,6 +4,7 @@ import logging
 from functools import cache
 from typing import Any
 
+import pyarrow as pa
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.pvalue import PBegin, PCollection
 
@@ -12,6 +13,7 @@ from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS, GROWING_PARTITIONS, PARTITION_BYTES
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, folder_of
 from beam_joins.transforms.engine.run_folder import INLINE, block_folder
+from beam_joins.transforms.engine.transform import label_of
 
 BROADCAST_BYTES = 32 << 20
 REMEMBER_DELETES = 2 * 24 * 60 * 60
@@ -95,6 +97,14 @@ def has_one_turn(pcoll: PCollection[Any]) -> bool:
 def folder_for(pcoll: PCollection[Any] | PBegin) -> StateFolder | None:
     """The folder for the state of the pipeline's runs; ``None`` without one."""
     return folder_of(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state)
+
+
+def union_with_stored(pcoll: PCollection[Any], replay: str, name: str, kind: pa.DataType) -> pa.DataType:
+    """The type of an input's values, of this type in this run, with the columns that a replay within the transform that is being
+    applied has stored. Raises :class:`StateRefused`.
+    """
+    folder = folder_for(pcoll)
+    return kind if folder is None else folder.union_type(f"{label_of(pcoll.pipeline)}/{replay}", name, kind)
 
 
 def blocks_for(pcoll: PCollection[Any]) -> BlockFolder | None:

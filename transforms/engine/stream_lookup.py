@@ -115,7 +115,7 @@ class StreamLookupJoin(WithOutputs[tuple[StreamInput, TableInput], PCollection[A
             main_type=typehints.KV[Any, Any] if schema is None else pa.RecordBatch,
             check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
             tables=(TABLE,),
-            values={TABLE: of_table.value_column, STREAM: of_stream.value_column},
+            values={TABLE: of_table.value_column},
         )
         handling.collect(records, joined)
         main = joined[MAIN] if schema is None else as_arrow(joined[MAIN], schema)

@@ -22,6 +22,14 @@ Fingerprint = dict[str, Any]
 """``transform``, its class; ``options`` as display data shows them; ``inputs``, the columns of each."""
 _OF_TABLE: Final = ("key", "order", "key coder")
 """The properties of an input that is a table, beside the type of its values."""
+_INPUT_SCHEMAS: Final = {
+    "TableFromChangelog": ("schema",),
+    "StreamTableJoin": ("stream_schema",),
+    "StreamForeignKeyJoin": ("stream_schema",),
+    "WindowedStreamJoin": ("stream_schemas",),
+    "WindowedAggregate": ("stream_schema",),
+}
+"""The options of transforms that are the columns of an input."""
 
 
 class Remembered(NamedTuple):
@@ -165,17 +173,21 @@ def _compared(fingerprint: Fingerprint, widens: bool) -> dict[str, Any]:
     options, inputs = dict(fingerprint["options"]), fingerprint["inputs"]
     if widens:
         inputs = [{name: each[name] for name in _OF_TABLE if name in each} if "order" in each else {} for each in inputs]
-        if fingerprint["transform"] == "TableFromChangelog":
-            options.pop("schema", None)
+        for name in _INPUT_SCHEMAS.get(fingerprint["transform"], ()):
+            options.pop(name, None)
     return {**options, "the transform": fingerprint["transform"], "the input": inputs}
 
 
 def widened(label: str, text: str, kind: pa.DataType | None) -> str:
-    """A stored schema, as text, with values of the type of this run; raises :class:`StateRefused` if that does not hold them."""
+    """A stored schema, as text, with values of the type of this run, or without values that are not stored; raises
+    :class:`StateRefused` for a type that does not hold the stored ones.
+    """
     schema = text_schema(text)
     at = schema.get_field_index("value")
-    if kind is None or at < 0 or schema.field(at).type == kind:
+    if at < 0:
         return text
+    if kind is None:
+        return schema_text(schema.remove(at))
     if (fault := narrowing(schema.field(at).type, kind)) is not None:
         name, before, now = fault
         column = f"the column '{name}'" if name else "the value"

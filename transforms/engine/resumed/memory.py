@@ -171,7 +171,7 @@ def _conformed(rows: pa.Table, name: str, memory: Memory) -> pa.Table:
     if name not in memory.columns:
         return rows
     expected = text_schema(memory.columns[name])
-    for column in (UNCHANGED, ARRIVES):  # they are of this run alone, and never remembered
+    for column in (UNCHANGED, ARRIVES, "value"):  # they are of this run alone: not remembered, or of values that are not stored
         if column in rows.column_names and column not in expected.names:
             return _conformed(rows.drop_columns([column]), name, memory).append_column(column, rows[column])
     if "value" in expected.names:
