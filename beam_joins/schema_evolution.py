@@ -76,7 +76,7 @@ def narrowing(before: pa.DataType, now: pa.DataType, path: str = "") -> tuple[st
             if (fault := narrowing(field.type, later[field.name], name)) is not None:
                 return fault
         return None
-    if is_list(before) and is_list(now) and (not pa.types.is_fixed_size_list(now) or before.equals(now)):
+    if is_list(before) and is_list(now) and not pa.types.is_fixed_size_list(now):
         return narrowing(before.value_type, now.value_type, f"{path}[]")
     return None if _holds(now, before) else (path, before, now)
 
@@ -94,7 +94,7 @@ def _holds(now: pa.DataType, before: pa.DataType) -> bool:
         return bool(now.scale >= before.scale and now.precision - now.scale >= before.precision - before.scale)
     if all(map(pa.types.is_timestamp, kinds)):
         return bool(now.tz == before.tz) and _UNITS.index(now.unit) >= _UNITS.index(before.unit)
-    return all(map(is_text, kinds)) or all(map(is_bytes, kinds))
+    return all(map(is_text, kinds)) or (all(map(is_bytes, kinds)) and not pa.types.is_fixed_size_binary(now))
 
 
 def _at(kind: pa.DataType, path: str) -> str:

@@ -231,8 +231,17 @@ class Job:
     @cached_property
     def types(self) -> tuple[pa.Schema, ...]:
         """The types of the columns of each changelog's rows; those of earlier runs, which may get wider. Raises InputError."""
-        types = [row_types(changelog, self.foreign_key if side == 0 else ()) for side, changelog in enumerate(self.changelogs)]
-        return tuple(types if self.known_types is None else map(union_schema, self.known_types, types))
+        known = self.known_types
+        types = list[pa.Schema]()
+        for side, changelog in enumerate(self.changelogs):
+            try:
+                now = row_types(changelog, self.foreign_key if side == 0 else ())
+                types.append(now if known is None else union_schema(known[side], now))
+            except InputError:
+                if known is None:
+                    raise
+                types.append(known[side])  # records that do not fit are bad records
+        return tuple(types)
 
     def _typed(self, side: int, share: Share) -> pa.Schema:
         """The columns that a side gives, as they are called in the result."""

@@ -113,11 +113,11 @@ class LakeTable(KeyedTable):
     def merge(self, changes: LastChanges, run: MergedRun) -> int:
         """Merges the changes as one snapshot of the lake, and gives its number."""
         with self._attached(OutputError, create=True) as lake:
+            lake.begin()
             remembered = lake.execute(
                 f'SELECT run, "rows" FROM lake.{_RUNS} WHERE "table" = ? AND application = ? ORDER BY rowid DESC LIMIT 1',
                 [f"{self._schema_name}.{self._name}", run.application],
             ).fetchone()
-            lake.begin()
             self._require_columns(lake, widen=run.number is not None and remembered is not None)
             if not run.is_done(self.path, *(remembered or (None, None))) and (changes or run.anew):
                 self._put(lake, changes, run)
