@@ -15,6 +15,8 @@ from beam_joins.coders.snapshot import Described, files_of
 from beam_joins.errors import CorruptData, StateRefused
 from beam_joins.schema_evolution import narrowing
 
+MANIFEST, JOURNAL = "manifest.json", "commit.json"
+"""The names of the files of a folder that say its state, and that a commit is under way."""
 FORMAT = 5
 DescribedPart = tuple[int, Described | None]
 """A part of a partition's state: the place up to which its rows lie, and its snapshot."""

@@ -25,6 +25,8 @@ from beam_joins.stream_time import EARLIEST
 from beam_joins.transforms.engine.around_run import around_run
 from beam_joins.transforms.engine.resumed.connected import connected
 from beam_joins.transforms.engine.resumed.manifest import (
+    JOURNAL,
+    MANIFEST,
     Fingerprint,
     Manifest,
     Remembered,
@@ -42,9 +44,10 @@ from beam_joins.transforms.engine.resumed.manifest import (
 from beam_joins.transforms.engine.resumed.memory import BEGUN, Memory
 from beam_joins.transforms.engine.resumed.only_built import require_job, require_run
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
+from beam_joins.transforms.engine.resumed.state_summary import copy_state, state_summary, verify_state
 from beam_joins.transforms.engine.stored_files import move
 
-MANIFEST, JOURNAL, RUNS = "manifest.json", "commit.json", "runs"
+RUNS = "runs"
 _OF_RUN = re.compile(rf"{RUNS}/(\d+)-")
 _ANOTHER, _GONE = "another run has been committed to {} meanwhile", "files that this run has written to {} are gone"
 _MICROS = 1_000_000
@@ -71,6 +74,8 @@ class StateFolder:
                 ...
             folder.inputs["orders.jsonl"] = {"bytes": 7}
             folder.commit([("changes.part", "changes-000001.jsonl")])
+
+    :meth:`summary`, :meth:`verify` and :meth:`copy` need no lock: runs may go on meanwhile.
 
     A block that is left without a commit leaves the folder as it was. Opening finishes a commit that was cut
     off; a commit removes the files of runs up to it that did not commit.
@@ -102,6 +107,10 @@ class StateFolder:
         # files that workers of an earlier run still write have other names
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
         self.scratch = self.files.path(f"{self._attempt}/read")
+
+    summary = staticmethod(state_summary)
+    verify = staticmethod(verify_state)
+    copy = staticmethod(copy_state)
 
     @staticmethod
     def last_run(path: str) -> tuple[int, dict[str, Any]]:

@@ -1,0 +1,104 @@
+"""``beam-joins state``: shows, verifies and copies the folder of ``--state-dir`` or ``--beam_joins_state``."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from beam_joins.errors import CorruptData, InputError, OutputError, StateRefused
+from beam_joins.iso_times import NO_TIME
+from beam_joins.pipelines.base.progress import counted
+from beam_joins.pipelines.commands.program import Parser, program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from beam_joins import StateFolder
+
+PROGRAM: Final = program("state")
+_EPILOG: Final = f"""\
+examples:
+  {PROGRAM} show state
+      the last run, the inputs, and the rows and bytes of each transform
+
+  {PROGRAM} check state
+      verify the checksum of each file; exit code 1 if one is missing or has changed
+
+  {PROGRAM} copy state backup
+      the state of the last run, also while another run is under way
+"""
+
+
+def main(argv: "Sequence[str] | None" = None) -> int:
+    """Run the command line; returns the exit code: 0, 1 for a state that is damaged, 2 for an invalid option or folder."""
+    args = _parser().parse_args(argv)
+    try:
+        if (args.to is not None) != (args.do == "copy"):
+            raise InputError("copy needs a second folder" if args.do == "copy" else f"{args.do} takes one folder: leave {args.to} out")
+        from beam_joins import StateFolder
+
+        for line in _DO[args.do](StateFolder, args.folder, args.to):
+            print(line)
+    except (CorruptData, InputError, OutputError, StateRefused) as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return 1 if isinstance(error, CorruptData) else 2
+    return 0
+
+
+def _show(folder: "type[StateFolder]", path: str, to: str | None) -> Iterator[str]:
+    state = folder.summary(path)
+    yield f"run          {state.run:,}, in {counted(state.partitions or 0, 'partition')}"
+    yield from (f"input        {line}" for name, progress in state.inputs.items() for line in _inputs(name, progress))
+    for each in state.transforms:
+        latest = "" if each.latest in (None, NO_TIME) else f", latest event {_time(each.latest)}"
+        frontier = "" if each.frontier is None else f", up to position {each.frontier}"
+        yield f"{each.label}  {each.transform}"
+        yield f"             {counted(each.rows, 'row')}, {each.bytes:,} bytes in {counted(each.files, 'file')}{frontier}{latest}"
+    rows, size = (sum(getattr(each, name) for each in state.transforms) for name in ("rows", "bytes"))
+    yield f"together     {counted(rows, 'row')}, {size:,} bytes"
+
+
+def _check(folder: "type[StateFolder]", path: str, to: str | None) -> Iterator[str]:
+    yield f"{counted(folder.verify(path), 'file')} as written"
+
+
+def _copy(folder: "type[StateFolder]", path: str, to: str | None) -> Iterator[str]:
+    copied = folder.copy(path, str(to))
+    yield f"run {copied.run:,} copied to {to}: {sum(each.bytes for each in copied.transforms):,} bytes"
+
+
+_DO: Final = {"show": _show, "check": _check, "copy": _copy}
+
+
+def _inputs(name: str, progress: Any) -> Iterator[str]:
+    """The progress of one reader, or of the inputs of a command."""
+    sides = progress.items() if isinstance(progress, Mapping) else ()
+    files = [(side, of["files"]) for side, of in sides if isinstance(of, Mapping) and isinstance(of.get("files"), Mapping)]
+    yield from (f"{side}: {counted(len(read), 'file')} read" for side, read in files if read)
+    if not files:
+        scalars = ", ".join(f"{key} {value}" for key, value in sides if isinstance(value, int | str) and len(str(value)) <= _LONGEST)
+        yield f"{name}: {scalars}" if scalars else name
+
+
+_LONGEST: Final = 40
+"""The most characters of a value that is shown."""
+
+
+def _time(micros: int | None) -> str:
+    seconds, rest = divmod(micros or 0, 1_000_000)
+    try:
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return str(micros)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog=PROGRAM,
+        description="The state of incremental runs: the folder of --state-dir, or of --beam_joins_state in a Beam job.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("do", choices=tuple(_DO), metavar=f"{{{','.join(_DO)}}}", help="show it, verify its files, or copy it")
+    parser.add_argument("folder", metavar="FOLDER", help="a folder on any filesystem that Beam knows")
+    parser.add_argument("to", metavar="TO", nargs="?", help="with copy: a folder without a state")
+    return parser

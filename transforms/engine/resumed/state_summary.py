@@ -1,0 +1,130 @@
+"""Describes, verifies and copies the state in a folder, without a lock: files never change once the manifest names them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from beam_joins.coders.snapshot import Described, files_of, read_file
+from beam_joins.errors import CorruptData, StateRefused
+from beam_joins.transforms.engine.resumed.manifest import JOURNAL, MANIFEST, Manifest, Remembered, read_manifest
+from beam_joins.transforms.engine.resumed.state_files import StateFiles
+
+_ATTEMPTS: Final = 5
+
+
+class TransformState(NamedTuple):
+    """The state of one transform: its full ``label``, its class, the stored ``rows`` (also of older versions and of deletes that
+    are not merged yet), their ``bytes`` in so many ``files``, and the largest position and event time (microseconds) so far of
+    all transforms connected with it.
+    """
+
+    label: str
+    transform: str
+    rows: int
+    bytes: int
+    files: int
+    frontier: int | None
+    latest: int | None
+
+
+class StateSummary(NamedTuple):
+    """The state after the last committed ``run``; ``inputs`` is the progress of readers."""
+
+    run: int
+    partitions: int | None
+    inputs: Mapping[str, Any]
+    transforms: tuple[TransformState, ...]
+
+
+def state_summary(path: str) -> StateSummary:
+    """The state in the folder at a path, as of its last committed run.
+
+    Raises :class:`StateRefused` for a folder without one, and :class:`~beam_joins.coders.CorruptData` for a file that is not
+    as it was written.
+    """
+    files = StateFiles(path)
+    manifest = read_manifest(_manifest(files), files.path(MANIFEST))
+    transforms = tuple(_of_transform(files, label, each) for label, each in manifest.transforms.items())
+    return StateSummary(manifest.run, manifest.partitions, manifest.inputs, transforms)
+
+
+def verify_state(path: str) -> int:
+    """Verify the checksums of all files of the state in a folder; gives their number.
+
+    Raises :class:`StateRefused` for a folder without a state, and :class:`~beam_joins.coders.CorruptData` that names all files
+    that are missing or not as they were written.
+    """
+    files = StateFiles(path)
+    described = list(_described(read_manifest(_manifest(files), files.path(MANIFEST))))
+    faults = list[str]()
+    for file in described:
+        try:
+            read_file(file, files.get)
+        except CorruptData as error:
+            faults.append(str(error))
+    if faults:
+        raise CorruptData("; ".join(faults))
+    return len(described)
+
+
+def copy_state(path: str, to: str) -> StateSummary:
+    """Copy the state of the last committed run into another folder, which has none; runs may go on meanwhile.
+
+    Raises :class:`StateRefused` for a folder without a state or that is being committed to, and for a target that has a state;
+    :class:`~beam_joins.coders.CorruptData` for a file that is not as it was written; and :class:`~beam_joins.OutputError`.
+    """
+    files, target = StateFiles(path), StateFiles(to)
+    if target.exists(MANIFEST):
+        raise StateRefused(f"{target.root} has a state: name another folder")
+    for _ in range(_ATTEMPTS):
+        text = _manifest(files)
+        if files.exists(JOURNAL):
+            continue
+        try:
+            written = [_copied(files, target, file) for file in _described(read_manifest(text, files.path(MANIFEST)))]
+        except CorruptData:
+            if files.text(MANIFEST) == text:
+                raise
+            continue  # another run has been committed, and has removed a file
+        target.put(MANIFEST, text.encode())
+        target.sync([*written, MANIFEST])
+        return state_summary(to)
+    raise StateRefused(f"a run is being committed to {files.root}: copy it again, once the run has ended or the next one has begun")
+
+
+def _manifest(files: StateFiles) -> str:
+    text = files.text(MANIFEST)
+    if text is None:
+        raise StateRefused(f"{files.root} has no state: no run with this folder has ended")
+    return text
+
+
+def _described(manifest: Manifest) -> Iterator[Described]:
+    for each in manifest.transforms.values():
+        yield from _files_of(each)
+
+
+def _files_of(remembered: Remembered) -> list[Described]:
+    return [file for parts in remembered.partitions.values() for _, part in parts for file in files_of(part)]
+
+
+def _of_transform(files: StateFiles, label: str, remembered: Remembered) -> TransformState:
+    described = _files_of(remembered)
+    rows = sum(read_file(file, files.get, None).num_rows for file in described)
+    size = sum(file["bytes"] for file in described)
+    kind = remembered.fingerprint["transform"]
+    return TransformState(label, kind, rows, size, len(described), remembered.frontier, remembered.latest)
+
+
+def _copied(files: StateFiles, target: StateFiles, file: Described) -> str:
+    name: str = file["file"]
+    content: list[pa.Buffer] = []
+
+    def get(name: str) -> pa.Buffer:
+        content.append(files.get(name))
+        return content[0]
+
+    read_file(file, get)
+    target.put(name, content[0])
+    return name
