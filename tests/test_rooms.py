@@ -40,7 +40,7 @@ BELOW = {
     "yaml": {*FORMATS, "results", "changelogs", "io", "runners", "commands"},
 }
 """The rooms of the pipelines, and those that each may import."""
-ENTRIES = {"direct", "__init__", "__main__", "explain", "flink", "join", "orders", "sample", "slot", "spark", "table"}
+ENTRIES = {"direct", "__init__", "__main__", "explain", "flink", "join", "orders", "sample", "slot", "state", "spark", "table"}
 """What else stands at the top of the pipelines: where programs and users come in."""
 
 

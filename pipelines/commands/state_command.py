@@ -13,7 +13,7 @@ from beam_joins.pipelines.commands.program import Parser, program
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from beam_joins import StateFolder
+    from beam_joins.transforms.connect import StateFolder
 
 PROGRAM: Final = program("state")
 _EPILOG: Final = f"""\
@@ -35,7 +35,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     try:
         if (args.to is not None) != (args.do == "copy"):
             raise InputError("copy needs a second folder" if args.do == "copy" else f"{args.do} takes one folder: leave {args.to} out")
-        from beam_joins import StateFolder
+        from beam_joins.transforms.connect import StateFolder
 
         for line in _DO[args.do](StateFolder, args.folder, args.to):
             print(line)
