@@ -184,7 +184,7 @@ def test_a_manifest_that_is_not_as_it_was_written_is_refused(state, tmp_path):
         with pytest.raises(CorruptData, match="manifest.json"):
             run("inner", SECOND, tmp_path / "out", state=state)
     path.write_text(content.replace(f'"format": {FORMAT}', '"format": 99'))
-    with pytest.raises(StateRefused, match=f"has format 99, and this version reads format {FORMAT}: begin with an empty folder"):
+    with pytest.raises(StateRefused, match=f"has format 99, and this version reads format {FORMAT}: update beam_joins"):
         run("inner", SECOND, tmp_path / "out", state=state)
 
 

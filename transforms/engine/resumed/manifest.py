@@ -108,7 +108,8 @@ def read_manifest(text: str, name: str) -> Manifest:
         content = json.loads(text)
         checksum, version = content.pop("xxh3"), content.pop("format")
         if version != FORMAT:
-            raise StateRefused(f"{name} has format {version}, and this version reads format {FORMAT}: begin with an empty folder")
+            remedy = "update beam_joins" if version > FORMAT else "begin with an empty folder"
+            raise StateRefused(f"{name} has format {version}, and this version reads format {FORMAT}: {remedy}")
         if checksum != _checksum({**content, "format": version}):
             raise CorruptData(f"{name} has changed since it was written: its checksum is another")
         transforms = {label: Remembered(**each) for label, each in content.pop("transforms").items()}
