@@ -1,5 +1,6 @@
 """A run may have other columns than the runs before: rows that are stored get those of the run."""
 
+import random
 import re
 from datetime import timedelta
 
@@ -98,6 +99,37 @@ def test_runs_with_other_columns_give_what_one_run_with_all_columns_gives(job, m
     assert plain(made) == plain(lines_of(tmp_path / "whole"))
     assert plain(lines_of(tmp_path / "2.latest")) == plain(lines_of(tmp_path / "whole.latest"))
     assert job in ("inner", "sums") or any(re.search(r"note': 'left", line) for line in made)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(6))
+def test_runs_with_columns_drawn_by_chance_give_what_one_run_with_all_columns_gives(seed, monkeypatch, tmp_path):
+    draw = random.Random(seed)
+    cuts = sorted(draw.sample(range(5, 55), 3))
+    drawn = [[drawn_columns(draw, of, added) for of, added in ((LEFT, "note"), (RIGHT, "city"))] for _ in range(4)]
+    pieces = [
+        [(side, with_new(side, row, *schemas, draw)) for side, row in piece]
+        for piece, schemas in zip(parts(history(seed), cuts), drawn, strict=True)
+    ]
+    for job in draw.sample(TYPED, 3):
+        ran(job, [each for piece in pieces for each in piece], WHOLE, monkeypatch, out=tmp_path / f"{job} whole")
+        made = []
+        for n, (piece, schemas) in enumerate(zip(pieces, drawn, strict=True)):
+            ran(job, piece, schemas, monkeypatch, out=tmp_path / f"{job} {n}", state=tmp_path / f"{job} state")
+            made += lines_of(tmp_path / f"{job} {n}")
+        assert plain(made) == plain(lines_of(tmp_path / f"{job} whole"))
+        assert plain(lines_of(tmp_path / f"{job} 3.latest")) == plain(lines_of(tmp_path / f"{job} whole.latest"))
+
+
+def drawn_columns(draw, schema, added):
+    number = draw.choice([pa.int8(), pa.int16(), pa.int32(), pa.int64()])
+    return columns(schema, added=draw.choice(["", added]), number=number, reverse=draw.random() < 0.5)
+
+
+def with_new(side, row, left, right, draw):
+    """The row with a value in the new column, if its table has one in this run."""
+    name, schema = ("note", left) if side == "left" else ("city", right)
+    return {**row, name: draw.choice(["x", "y", None])} if name in schema.names else row
 
 
 @pytest.mark.parametrize(
