@@ -6,7 +6,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.changelogs.changelog_files import Changelog
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.formats.columnar import marked
 from beam_joins.pipelines.formats.csv import type_named
 from beam_joins.pipelines.formats.envelopes.look import together

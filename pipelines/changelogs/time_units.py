@@ -6,7 +6,7 @@ from typing import Final
 
 from beam_joins.errors import InputError
 from beam_joins.iso_times import EPOCH
-from beam_joins.pipelines.changelogs.changelog_files import Changelog
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 
 FAR_APART: Final = 500
 """Units are factors of a thousand apart; the inputs may be of different years, up to a factor of two."""

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Final
 
 from beam_joins.operations import DELETES, NULL, UPSERTS, word
-from beam_joins.pipelines.changelogs.changelog_files import Changelog, look_into
+from beam_joins.pipelines.changelogs.changelog_files import look_into
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.command_spec import Side
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 

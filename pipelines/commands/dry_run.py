@@ -7,8 +7,9 @@ from typing import Final
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
 from beam_joins.pipelines.base.progress import counted
-from beam_joins.pipelines.changelogs.changelog_files import Changelog, find_files, nothing_at
+from beam_joins.pipelines.changelogs.changelog_files import find_files, nothing_at
 from beam_joins.pipelines.changelogs.first_look import is_time
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.command_spec import TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult

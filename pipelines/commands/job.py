@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError
 from beam_joins.how import How
-from beam_joins.pipelines.changelogs.changelog_files import Changelog
 from beam_joins.pipelines.changelogs.first_look import is_time
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit

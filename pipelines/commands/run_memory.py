@@ -10,8 +10,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.changelogs.changelog_files import Changelog, DatabaseTable, changelog_of_table, look_into
+from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, look_into
 from beam_joins.pipelines.changelogs.first_look import is_time
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.job import Job, Kinds, names_of

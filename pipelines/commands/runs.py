@@ -13,7 +13,8 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.base.progress import Progress, counted
-from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable, find_files, look_into, nothing_at
+from beam_joins.pipelines.changelogs.changelog_files import find_files, look_into, nothing_at
+from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.exports import Exports

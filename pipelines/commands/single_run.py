@@ -9,7 +9,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.progress import Progress
-from beam_joins.pipelines.changelogs.changelog_files import Changelog, changelog_of_table, find_changelog, find_files, look_into
+from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, find_changelog, find_files, look_into
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side

@@ -10,7 +10,7 @@ import apache_beam as beam
 
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.base.progress import Progress
-from beam_joins.pipelines.changelogs.changelog_files import Changelog
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_log import LogEntries, ReadLog, WasRead, read_said
 from beam_joins.pipelines.commands.engine_figures import EngineFigures
 from beam_joins.pipelines.results.write_parts import Report, read_report

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable
+    from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
     from beam_joins.pipelines.formats.changelog_columns import Envelopes
     from beam_joins.pipelines.formats.file_parts import File
     from beam_joins.transforms.connect import StateFolder

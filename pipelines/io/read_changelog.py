@@ -8,8 +8,9 @@ import pyarrow as pa
 from apache_beam.pvalue import PBegin
 
 from beam_joins.content import Emit
-from beam_joins.pipelines.changelogs.changelog_files import Changelog, find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.csv import layout_by

@@ -99,7 +99,7 @@ def test_quoted_newlines_are_read_wherever_blocks_end(tmp_path: Path, monkeypatc
         many, one, faults = both_ways(path)
         assert (sorted(many, key=lambda row: row["id"]), faults) == (expected, [])
         assert one == expected
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog_files.PART_BYTES", 1_000)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.inspected_changelog.PART_BYTES", 1_000)
     assert len(find_changelog("rows", str(path), COLUMNS).parts()) == 1
     assert both_ways(path)[1] == expected
 

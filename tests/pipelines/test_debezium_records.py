@@ -38,7 +38,7 @@ def test_events_in_avro_give_what_the_same_events_give_in_json() -> None:
 
 
 def test_events_in_avro_are_read_in_parts_and_those_of_other_tables_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog_files.PART_BYTES", 5_000)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.inspected_changelog.PART_BYTES", 5_000)
     records = [event({**AVRO_ROW, "id": n, "text": f"{n}" * 50}, lsn=n, table="orders" if n % 2 else "others") for n in range(1, 401)]
     with Path("t.avro").open("wb") as file:
         fastavro.writer(file, AVRO, records, sync_interval=2_000)

@@ -17,7 +17,8 @@ from beam_joins import TableToChanges
 from beam_joins.arrivals import Life
 from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
-from beam_joins.pipelines.changelogs.changelog_files import Changelog, look_into
+from beam_joins.pipelines.changelogs.changelog_files import look_into
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.formats.changelog_columns import enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
@@ -146,7 +147,7 @@ SAYS_KEY = ("wal2json 1", "wal2json 2", "maxwell")
 def test_rows_in_envelopes_give_what_the_same_rows_give_by_themselves(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog_files.PART_BYTES", 50_001)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.inspected_changelog.PART_BYTES", 50_001)
     plain = run("--orders", small.orders, "--customers", small.customers, "--output", "plain.jsonl", "--latest", "rows.jsonl")
     assert plain.code == 0, plain.err
     keys = {"orders": "order_id", "customers": "customer_id"}

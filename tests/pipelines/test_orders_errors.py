@@ -174,7 +174,7 @@ def test_an_orders_own_column_behind_the_records_looked_at_is_not_overwritten_by
 def test_a_line_number_is_right_deep_in_a_file_that_is_read_in_parts(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog_files.PART_BYTES", 7_001)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.inspected_changelog.PART_BYTES", 7_001)
     lines = small.orders.read_text().splitlines()
     lines[1_233] = "{"
     Path("o.jsonl").write_text("\n".join(lines))

@@ -124,7 +124,7 @@ def test_globs_and_compressed_files_are_read_and_compressed_results_written(run:
 def test_files_are_read_in_parts_that_begin_anywhere(
     run: Run, small: SampleFiles, small_avro: SampleFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog_files.PART_BYTES", 7_001)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.inspected_changelog.PART_BYTES", 7_001)
     expected = in_order(naive(small).changes)
     for files in (small, small_avro):
         ran = run(*inputs(files), "--output", "e.jsonl")

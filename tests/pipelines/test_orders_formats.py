@@ -63,7 +63,7 @@ WRITERS: dict[str, Any] = {
 def test_the_same_records_in_another_format_give_the_same_result(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch, format_: str, how: str
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog_files.PART_BYTES", 7_001)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.inspected_changelog.PART_BYTES", 7_001)
     orders, customers = f"o.{format_}", f"c.{format_}"
     WRITERS[format_](orders, read_lines(small.orders))
     WRITERS[format_](customers, read_lines(small.customers))

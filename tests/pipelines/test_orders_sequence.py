@@ -79,7 +79,7 @@ def latest() -> dict[int, int]:
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".avro"])
 def test_the_place_in_the_file_counts_however_it_is_cut_into_parts(run: Run, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog_files.PART_BYTES", 1_000)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.inspected_changelog.PART_BYTES", 1_000)
     rows = many(300)
     write("c.jsonl", CUSTOMER)
     if suffix == ".jsonl":

@@ -120,7 +120,7 @@ def test_records_that_nothing_else_orders_are_in_the_order_of_the_file(path: str
 
 
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.changelog_files.PART_BYTES", 64)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.inspected_changelog.PART_BYTES", 64)
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(f'{{"id": {n}, "at": {n}}}\n' for n in range(100)))
     made = changes_of(ReadChangelog(str(path), key="id", timestamp_by="at"))

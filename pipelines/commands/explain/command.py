@@ -21,7 +21,7 @@ from beam_joins.pipelines.commands.reader_options import (
 )
 
 if TYPE_CHECKING:
-    from beam_joins.pipelines.changelogs.changelog_files import Changelog
+    from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 
 PROGRAM = program("explain")
 MOST_RECORDS: Final = 500

@@ -10,8 +10,8 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.content import Emit
 from beam_joins.errors import InputError
-from beam_joins.pipelines.changelogs.changelog_files import Changelog, bytes_of, parts_of
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, bytes_of, parts_of
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
 from beam_joins.pipelines.changelogs.row_types import row_types
 from beam_joins.pipelines.formats.changelog_columns import KEY, Columns, enveloped

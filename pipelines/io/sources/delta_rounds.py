@@ -23,7 +23,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, is_local
-from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable
+from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.formats.changelog_columns import POSITION, TIME
 from beam_joins.pipelines.formats.envelopes.delta_changes import CHANGE_TYPE, DELETED, INSERTED
 from beam_joins.pipelines.formats.envelopes.readers import DELTA

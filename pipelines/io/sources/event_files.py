@@ -11,8 +11,9 @@ from apache_beam.pvalue import PBegin
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import is_local
-from beam_joins.pipelines.changelogs.changelog_files import Changelog, find_changelog, find_files, look_into, no_key
+from beam_joins.pipelines.changelogs.changelog_files import find_changelog, find_files, look_into, no_key
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.formats.changelog_columns import Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.look import together

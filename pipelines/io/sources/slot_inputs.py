@@ -56,7 +56,7 @@ class SlotInputs(NamedTuple):
         """The changes committed since the last run. Without a state, the rows of the tables as they are; the slot
         then stays where it is. Raises InputError.
         """
-        from beam_joins.pipelines.changelogs.changelog_files import DatabaseTable  # noqa: PLC0415  # with Beam
+        from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable  # noqa: PLC0415  # with Beam
         from beam_joins.pipelines.io.sources.slot_rounds import read_round  # noqa: PLC0415
         from beam_joins.pipelines.io.sources.slot_runs import read_in_run  # noqa: PLC0415
         from beam_joins.pipelines.io.sources.table_snapshots import Slot  # noqa: PLC0415
