@@ -106,10 +106,8 @@ def _second(pair):
     return pair[1]
 
 
-def test_another_number_of_partitions_is_refused_and_none_given_is_that_of_the_first_run(state, tmp_path):
+def test_the_number_of_partitions_is_that_of_the_run_before(state, tmp_path):
     assert manifest(state).partitions == 3
-    with pytest.raises(StateRefused, match=r"--beam_joins_partitions=4: .* has 3 partitions; leave the option out, or begin with"):
-        run("inner", SECOND, tmp_path / "out", state=state, options=["--beam_joins_partitions=4"])
     run("inner", SECOND, tmp_path / "out", state=state)
     assert manifest(state).partitions == 3
     run("inner", RECORDS, tmp_path / "whole")

@@ -170,7 +170,7 @@ def places(rows: pa.RecordBatch | pa.Table) -> Ints:
     """Where rows lie in a partition: by other bits of the hash than those by which partitions, and parts of left
     rows, are chosen.
     """
-    place: Ints = ((_routed_by(rows) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(16)).view(np.int64)
+    place: Ints = ((routed_by(rows) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(16)).view(np.int64)
     return place
 
 
@@ -189,7 +189,7 @@ def _all(batches: dict[str, list[pa.RecordBatch]], rest: Iterable[tuple[str, pa.
     yield from rest
 
 
-def _routed_by(rows: pa.RecordBatch | pa.Table) -> Hashes:
+def routed_by(rows: pa.RecordBatch | pa.Table) -> Hashes:
     """The hashes by which rows meet others: those of their references, their groups or their keys."""
     by = next(name for name in ROUTED_BY if name in rows.schema.names)
     column = combine_chunks(rows.column(by))

@@ -32,7 +32,8 @@ class ReplayOptions(PipelineOptions):
             metavar="N",
             help="in how many partitions at most input is replayed; no result depends on it, only time and memory do"
             f" (default: one for each {PARTITION_BYTES >> 20} MB of input, {DEFAULT_PARTITIONS} where its size is not known; in a new"
-            f" folder of a state {GROWING_PARTITIONS} or more; with --streaming the number of cores, {CORES})",
+            f" folder of a state {GROWING_PARTITIONS} or more, then as in the run before; with --streaming the number of cores,"
+            f" {CORES})",
         )
         parser.add_argument(
             "--beam_joins_broadcast_bytes",

@@ -7,6 +7,7 @@ removes its own files only, and after its commit those of runs up to it.
 """
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -43,6 +44,7 @@ from beam_joins.transforms.engine.resumed.manifest import (
 )
 from beam_joins.transforms.engine.resumed.memory import BEGUN, Memory
 from beam_joins.transforms.engine.resumed.only_built import require_job, require_run
+from beam_joins.transforms.engine.resumed.repartition import repartitioned
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_summary import copy_state, state_summary, verify_state
 from beam_joins.transforms.engine.stored_files import move
@@ -52,6 +54,7 @@ _OF_RUN = re.compile(rf"{RUNS}/(\d+)-")
 _ANOTHER, _GONE = "another run has been committed to {} meanwhile", "files that this run has written to {} are gone"
 _MICROS = 1_000_000
 _ATTACHED = "_beam_joins_state"
+_log = logging.getLogger(__name__)
 
 
 class StateFolder:
@@ -154,18 +157,31 @@ class StateFolder:
         around_run(pipeline, partial(self.check, pipeline), lambda result: None)
 
     def partition_count(self, asked: int | None, default: int) -> int:
-        """The number of partitions of all runs: that of the first one; raises :class:`StateRefused` if
-        another one is given.
+        """The number of partitions: that of the run before, or ``asked``, over which the state is distributed first. Raises
+        :class:`StateRefused` if another run uses the folder.
         """
-        if self.partitions is None:
-            self.partitions = asked or default
+        if self.partitions is None or self.is_new:
+            self.partitions = self.partitions or asked or default
         elif asked is not None and asked != self.partitions:
-            raise StateRefused(
-                f"--beam_joins_partitions={asked}: {self.files.root} has {self.partitions} partitions; leave the option "
-                "out, or begin with an"
-                " empty folder"
-            )
+            self._repartition(asked)
         return self.partitions
+
+    def _repartition(self, count: int) -> None:
+        was_open = self.is_open
+        if not was_open:
+            self._open_again()
+        try:
+            _log.info("%s: the state is distributed over %d partitions in place of %d", self.files.root, count, self.partitions)
+            before = repartitioned(self.files, self._before, count, f"{RUNS}/{self._before.run:06d}-{uuid4().hex[:8]}")
+            self.files.sync(before.files - self._before.files)
+            self.require_current()
+            text = write_manifest(before)
+            self.files.put(MANIFEST, text.encode())
+            self.files.sync([MANIFEST])
+            self._before, self._text, self.partitions = before, text, count
+        finally:
+            if not was_open:
+                self.close()
 
     def union_type(self, label: str, name: str, kind: pa.DataType) -> pa.DataType:
         """The type that holds the values of an input which a transform has stored, and those of this run, of type ``kind``.

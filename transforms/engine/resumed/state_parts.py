@@ -99,9 +99,19 @@ def split(state: Any, place: int) -> tuple[Any, Any]:
     >>> len(one.rows()), len(other.rows()), split(None, 7)
     (2, 1, (None, None))
     """
+
+    def is_before(rows: pa.Table) -> Bools:
+        before: Bools = places(rows) < place
+        return before
+
+    return apart(state, is_before)
+
+
+def apart(state: Any, is_chosen: Callable[[pa.Table], Bools]) -> tuple[Any, Any]:
+    """The state of the rows for which a function of them is true, and that of the others; fields without rows are in both."""
     if state is None:
         return None, None
-    fields = [_split(field, place) for field in fields_of(state)]
+    fields = [_split(field, is_chosen) for field in fields_of(state)]
     one, other = (_like(state, [field[side] for field in fields]) for side in (0, 1))
     return one, other
 
@@ -123,16 +133,12 @@ def _like(state: Any, fields: Sequence[Any]) -> Any:
     return fields[0] if isinstance(state, Arrangement) else type(state)(*fields)
 
 
-def _split(field: Any, place: int) -> tuple[Any, Any]:
-    def before(rows: pa.Table) -> Bools:
-        is_before: Bools = places(rows) < place
-        return is_before
-
+def _split(field: Any, is_chosen: Callable[[pa.Table], Bools]) -> tuple[Any, Any]:
     if isinstance(field, Arrangement):
-        return field.split(before)
+        return field.split(is_chosen)
     if not _is_of_rows(field):
         return field, field
-    chosen = before(field)
+    chosen = is_chosen(field)
     return field.filter(pa.array(chosen)), field.filter(pa.array(~chosen))
 
 
