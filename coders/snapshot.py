@@ -88,9 +88,11 @@ def _as_written(place: int, table: pa.Table) -> pa.Table:
     return table
 
 
-def read_snapshot(described: Described | None, get: Get, checksum: Checksum = _checksum, as_read: AsRead = _as_written) -> Snapshot:
+def read_snapshot(
+    described: Described | None, get: Get, checksum: Checksum | None = _checksum, as_read: AsRead = _as_written
+) -> Snapshot:
     """The state of its description; raises :class:`CorruptData` that names a file that is missing or not as
-    it was written.
+    it was written. Without ``checksum`` sizes alone are verified.
     """
     if described is None:
         return NO_SNAPSHOT

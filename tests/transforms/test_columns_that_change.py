@@ -13,7 +13,6 @@ from beam_joins.errors import StateRefused
 from tests.transforms import resumed_jobs
 from tests.transforms.resumed_jobs import JOBS, LEFT, RIGHT, history, lines_of, parts, run, typed
 
-FEW = ["--beam_joins_partitions=3"]
 CUTS = [20, 40]
 _NULLS = re.compile(r"'([lr]_)?(note|city)': None")
 TYPED = ["typed table", "inner", "outer", "one to many", "same key", "sums", "typed stream and table", "typed streams"]
@@ -76,11 +75,11 @@ def told(records):
     return [(side, {**row, new[side]: f"{side} {row['at'] % 4}"} if CUTS[0] <= row["at"] < CUTS[1] else row) for side, row in records]
 
 
-def ran(job, records, schemas, monkeypatch, *, out, state=None):
+def ran(job, records, schemas, monkeypatch, *, out, state=None, partitions=3):
     monkeypatch.setattr(resumed_jobs, "LEFT", schemas[0])
     monkeypatch.setattr(resumed_jobs, "RIGHT", schemas[1])
     monkeypatch.setattr(resumed_jobs, "JOBS", JOBS | MORE_JOBS)
-    run(job, records, out, state=state, options=FEW, latest=True)
+    run(job, records, out, state=state, options=[f"--beam_joins_partitions={partitions}"], latest=True)
 
 
 def plain(lines):
@@ -103,7 +102,7 @@ def test_runs_with_other_columns_give_what_one_run_with_all_columns_gives(job, m
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(6))
-def test_runs_with_columns_drawn_by_chance_give_what_one_run_with_all_columns_gives(seed, monkeypatch, tmp_path):
+def test_runs_with_columns_and_partitions_drawn_by_chance_give_what_one_run_with_all_columns_gives(seed, monkeypatch, tmp_path):
     draw = random.Random(seed)
     cuts = sorted(draw.sample(range(5, 55), 3))
     drawn = [[drawn_columns(draw, of, added) for of, added in ((LEFT, "note"), (RIGHT, "city"))] for _ in range(4)]
@@ -115,7 +114,8 @@ def test_runs_with_columns_drawn_by_chance_give_what_one_run_with_all_columns_gi
         ran(job, [each for piece in pieces for each in piece], WHOLE, monkeypatch, out=tmp_path / f"{job} whole")
         made = []
         for n, (piece, schemas) in enumerate(zip(pieces, drawn, strict=True)):
-            ran(job, piece, schemas, monkeypatch, out=tmp_path / f"{job} {n}", state=tmp_path / f"{job} state")
+            state, partitions = tmp_path / f"{job} state", draw.randint(1, 5)
+            ran(job, piece, schemas, monkeypatch, out=tmp_path / f"{job} {n}", state=state, partitions=partitions)
             made += lines_of(tmp_path / f"{job} {n}")
         assert plain(made) == plain(lines_of(tmp_path / f"{job} whole"))
         assert plain(lines_of(tmp_path / f"{job} 3.latest")) == plain(lines_of(tmp_path / f"{job} whole.latest"))

@@ -11,11 +11,14 @@ import pyarrow as pa
 
 from beam_joins.coders.snapshot import Described, read_snapshot, tables_of, write_snapshot
 from beam_joins.keys.key_columns import Bools
+from beam_joins.schema_evolution import union_type
 from beam_joins.transforms.engine.parts import SPACE, routed_by
 from beam_joins.transforms.engine.resumed.manifest import DescribedPart, Manifest, Remembered
+from beam_joins.transforms.engine.resumed.memory import with_values
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import apart, joined, split
 
+_Kinds = dict[int, pa.DataType]
 _Read = Callable[[Described | None], Any]
 _Write = Callable[[Any], Described | None]
 
@@ -31,12 +34,33 @@ def repartitioned(files: StateFiles, manifest: Manifest, count: int, folder: str
         files.put(name, content)
         return name
 
-    def read(described: Described | None) -> Any:
-        return read_snapshot(described, files.get, files.checksum).state
+    def read(kinds: _Kinds, described: Described | None) -> Any:
+        def as_one(place: int, table: pa.Table) -> pa.Table:
+            return with_values(table, kinds[place], "the state") if place in kinds else table
+
+        return read_snapshot(described, files.get, files.checksum, as_one).state
 
     write = partial(write_snapshot, put=put)
-    transforms = {label: _of_transform(each, count, read, write) for label, each in manifest.transforms.items()}
+    transforms = dict[str, Remembered]()
+    for label, each in manifest.transforms.items():
+        transforms[label] = _of_transform(each, count, partial(read, _value_types(files, each)), write)
     return manifest._replace(partitions=count, transforms=transforms)
+
+
+def _value_types(files: StateFiles, remembered: Remembered) -> _Kinds:
+    """The types that hold the values of all files of each field: files of earlier runs may have narrower ones."""
+    kinds: _Kinds = {}
+
+    def noted(place: int, table: pa.Table) -> pa.Table:
+        if "value" in table.column_names:
+            kind = table.schema.field("value").type
+            kinds[place] = union_type(kinds.get(place, kind), kind)
+        return table.slice(0, 0)
+
+    for parts in remembered.partitions.values():
+        for _, described in parts:
+            read_snapshot(described, files.get, None, noted)
+    return kinds
 
 
 def _of_transform(remembered: Remembered, count: int, read: _Read, write: _Write) -> Remembered:
