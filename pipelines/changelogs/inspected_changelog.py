@@ -89,6 +89,11 @@ class Changelog:
         return [name for name in self.rows_have if name not in self.remembered] if self.remembered else []
 
     @property
+    def absent_columns(self) -> list[str]:
+        """The columns of the rows of earlier runs that no file says and no record looked at has, where there are some."""
+        return [name for name in self.remembered if name not in self.seen] if self.seen and not self.columns.enveloped else []
+
+    @property
     def bytes_text(self) -> BytesText:
         """The encoding of bytes in the texts of rows."""
         if self.table is not None:

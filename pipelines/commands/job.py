@@ -113,7 +113,9 @@ class Job:
         for side, share in self.shares.items():
             changelog = self.changelogs[side]
             taken = changelog.remembered if share.columns is None else [column for column, _ in share.columns]
-            if changelog.table is None:  # rows of files keep a column that later files do not have
+            if changelog.table is None and (
+                share.columns is None or share.allowed is not None
+            ):  # a column of * that later files do not have stays
                 taken = [column for column in taken if column not in changelog.remembered]
             changelog.require_all([("--select", column) for column in taken], is_first=is_first)
             if (added := self._added(side)) is not None and any(added in row for row in self.changelogs[side].first):
@@ -161,10 +163,9 @@ class Job:
         remarks = [*self.made, *itertools.chain.from_iterable(of_inputs)]
         for side, share in self.shares.items():
             if share.columns is None or share.allowed is not None:
-                remarks += [
-                    f"new column {name} of {self.changelogs[side].name}: rows of the runs before do not have it"
-                    for name in self.changelogs[side].new_columns
-                ]
+                of = self.changelogs[side]
+                remarks += [f"new column {name} of {of.name}: rows of the runs before do not have it" for name in of.new_columns]
+                remarks += [f"the new {of.name} have no column {name}: it is null in them" for name in of.absent_columns]
         return remarks
 
     def summary(
@@ -231,17 +232,19 @@ class Job:
     @cached_property
     def types(self) -> tuple[pa.Schema, ...]:
         """The types of the columns of each changelog's rows; those of earlier runs, which may get wider. Raises InputError."""
-        known = self.known_types
-        types = list[pa.Schema]()
-        for side, changelog in enumerate(self.changelogs):
-            try:
-                now = row_types(changelog, self.foreign_key if side == 0 else ())
-                types.append(now if known is None else union_schema(known[side], now))
-            except InputError:
-                if known is None:
-                    raise
-                types.append(known[side])  # records that do not fit are bad records
-        return tuple(types)
+        return tuple(self._types_of(side, changelog) for side, changelog in enumerate(self.changelogs))
+
+    def _types_of(self, side: int, changelog: Changelog) -> pa.Schema:
+        known = None if self.known_types is None else self.known_types[side]
+        if known is not None and not changelog.files:
+            return known
+        try:
+            now = row_types(changelog, self.foreign_key if side == 0 else ())
+        except InputError:
+            if known is None:
+                raise
+            return known  # records that do not fit are bad records
+        return now if known is None else union_schema(known, now)
 
     def _typed(self, side: int, share: Share) -> pa.Schema:
         """The columns that a side gives, as they are called in the result."""

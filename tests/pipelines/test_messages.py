@@ -45,7 +45,7 @@ from tests.pipelines.orders_run import Run, read_lines, run_of, write
         (["join", "--left-format=debezum"], "--left-format: 'debezum' is none of debezium, wal2json, maxwell: do you mean debezium?"),
         (["table", "--on-bad-record=ignore"], "--on-bad-record: 'ignore' is none of fail, drop: do you mean drop?"),
         (["table", "--key"], "--key: expected one argument"),
-        (["joint"], "'joint' is none of join, table, orders, slot, explain, sample: do you mean join?"),
+        (["joint"], "'joint' is none of join, table, orders, slot, state, explain, sample: do you mean join?"),
         (
             ["join", *FILES, "--latest=x.jsonl", "--left-delimiter=;;"],
             "--left-delimiter: ';;' is no delimiter of CSV: give one of , ; tab |",

@@ -98,6 +98,7 @@ def test_the_rows_after_three_days_have_the_columns_of_all_days(beam_joins: Run,
         said.append(join(beam_joins, "--changes", f"out/*.{suffix}", "--latest", f"latest.{suffix}"))
     assert whole(rows_of(f"latest.{suffix}")) == LATEST
     assert ["new column note of left rows: rows of the runs before do not have it" in text for text in said] == [False, True, False]
+    assert ["the new left rows have no column note: it is null in them" in text for text in said] == [False, False, True]
 
 
 @pytest.mark.slow

@@ -110,7 +110,6 @@ def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, smal
         (["--orders-key", "id"], "--orders-key is id, but order_id in the runs before"),
         (["--latest", "out/latest.avro"], "--latest is avro, but json lines in the runs before"),
         (["--latest="], "--latest is not given, but json lines in the runs before"),
-        (["--beam_joins_partitions=3"], "--beam_joins_partitions=3"),
     ):
         assert message in one_sentence(run(*BOTH, *options))
         assert tree() == present, options

@@ -218,8 +218,8 @@ def test_new_columns_are_taken_and_others_stay_as_they_were() -> None:
     changes()
     added((2, "b", 5), schema=ROWS.append(pa.field("more", pa.int8())), schema_mode="merge")
     assert [change.new for change in changes()] == [{"id": 2, "name": "b", "more": 5}]
-    wider = pa.schema([("id", pa.int64()), ("name", pa.int64())])
-    added((3, 5), schema=wider, mode="overwrite", schema_mode="overwrite")
+    wider = pa.schema([("id", pa.int64()), ("name", pa.int64()), ("more", pa.int8())])
+    added((3, 5, 1), schema=wider, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(InputError, match=r"delta, part-.*, row 1: a row gave 5 \(int\) for the column 'name'"):
         changes()
     with pytest.raises(InputError, match=r"delta has no column 'nr' \(key=\): it has id, name"):
