@@ -113,9 +113,7 @@ class Job:
         for side, share in self.shares.items():
             changelog = self.changelogs[side]
             taken = changelog.remembered if share.columns is None else [column for column, _ in share.columns]
-            if changelog.table is None and (
-                share.columns is None or share.allowed is not None
-            ):  # a column of * that later files do not have stays
+            if changelog.table is None and (share.columns is None or share.allowed is not None):
                 taken = [column for column in taken if column not in changelog.remembered]
             changelog.require_all([("--select", column) for column in taken], is_first=is_first)
             if (added := self._added(side)) is not None and any(added in row for row in self.changelogs[side].first):
