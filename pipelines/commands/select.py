@@ -110,7 +110,9 @@ def shares_of(
     counts.update(share.nested for share in shares.values() if share.nested)
 
     def name_of(side: int, column: str, name: str, of_all: bool) -> str:
-        return known[side].get(column) or f"{sides[side]}_{name}" * (counts[name] > 1) or name if of_all else name
+        if not of_all:
+            return name
+        return known[side].get(column, f"{sides[side]}_{name}" if counts[name] > 1 else name)
 
     for side, each in taken.items():
         named = tuple((column, name_of(side, column, name, of_all)) for column, name, of_all in each)
