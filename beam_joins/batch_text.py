@@ -1,10 +1,9 @@
 """The first changes of a batch as a table of text."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final
 
-from beam_joins.iso_times import EPOCH, NO_TIME
+from beam_joins.iso_times import NO_TIME, text_of_micros
 
 SHOWN_ROWS: Final = 10
 _WIDEST: Final = 48
@@ -43,10 +42,7 @@ def _position(position: int) -> str:
 
 
 def _time(micros: int) -> str:
-    try:
-        return (EPOCH + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
-    except OverflowError:
-        return _position(micros)
+    return _position(micros) if micros == NO_TIME else text_of_micros(micros)
 
 
 _CELLS: Final = {"timestamp": _time, "position": _position}

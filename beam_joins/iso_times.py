@@ -36,3 +36,15 @@ def has_nanoseconds(text: str) -> bool:
     (True, False)
     """
     return _NANOSECONDS.search(text) is not None
+
+
+def text_of_micros(micros: int) -> str:
+    """The text in ISO 8601 of a time in microseconds; the number where no date has it.
+
+    >>> text_of_micros(5_000_000), text_of_micros(1 << 62)
+    ('1970-01-01T00:00:05Z', '4611686018427387904')
+    """
+    try:
+        return (EPOCH + timedelta(microseconds=micros)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return str(micros)

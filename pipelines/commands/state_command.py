@@ -2,11 +2,10 @@
 
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.errors import CorruptData, InputError, OutputError, StateRefused
-from beam_joins.iso_times import NO_TIME
+from beam_joins.iso_times import NO_TIME, text_of_micros
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.commands.program import Parser, program
 
@@ -50,7 +49,7 @@ def _show(folder: "type[StateFolder]", path: str, to: str | None) -> Iterator[st
     yield f"run          {state.run:,}, in {counted(state.partitions or 0, 'partition')}"
     yield from (f"input        {line}" for name, progress in state.inputs.items() for line in _inputs(name, progress))
     for each in state.transforms:
-        latest = "" if each.latest in (None, NO_TIME) else f", latest event {_time(each.latest)}"
+        latest = "" if each.latest is None or each.latest == NO_TIME else f", latest event {text_of_micros(each.latest)}"
         frontier = "" if each.frontier is None else f", up to position {each.frontier}"
         yield f"{each.label}  {each.transform}"
         yield f"             {counted(each.rows, 'row')}, {each.bytes:,} bytes in {counted(each.files, 'file')}{frontier}{latest}"
@@ -82,14 +81,6 @@ def _inputs(name: str, progress: Any) -> Iterator[str]:
 
 _LONGEST: Final = 40
 """The most characters of a value that is shown."""
-
-
-def _time(micros: int | None) -> str:
-    seconds, rest = divmod(micros or 0, 1_000_000)
-    try:
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest).isoformat().replace("+00:00", "Z")
-    except (ValueError, OverflowError, OSError):
-        return str(micros)
 
 
 def _parser() -> Parser:
