@@ -39,7 +39,8 @@ class TableType(NamedTuple):
 
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a
     windowed table are ``Windowed[K]``, and ``key`` is K. ``windows`` are all windows of a windowed table,
-    where its window function says them.
+    where its window function says them. ``anew``: the position at which this run's rows replace all that earlier runs
+    gave, as the pipeline has changed; ``None`` where the table goes on.
     """
 
     key: Any = Any
@@ -47,6 +48,7 @@ class TableType(NamedTuple):
     order: Order = "unknown"
     windowed: bool = False
     windows: Grid | None = None
+    anew: int | None = None
 
     @property
     def key_column(self) -> pa.DataType:
