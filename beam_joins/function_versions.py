@@ -1,7 +1,6 @@
 """The version of a function: a digest of what it does by its text, which differs when that has changed."""
 
 import enum
-import operator
 import os
 import re
 import sys
@@ -9,6 +8,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import partial
+from operator import attrgetter, itemgetter, methodcaller
 from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, NamedTuple, TypeVar, get_origin
 
@@ -25,10 +25,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SAID = "__beam_joins_version__"
 _MOST = 10_000
-"""So many functions, classes, objects and containers are followed, and so many elements of an array."""
+"""The largest number of functions, classes, objects and containers that are followed, and of values in an array."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LIBRARIES = {"apache_beam", "beam_joins", "numpy", "pyarrow"}
-"""Their functions are compared by name, as those of Python's own library are."""
+"""Their functions count by name, as those of Python's own library do."""
 _INSTALLED = {"site-packages", "dist-packages"}
 _DICTS = {dict, defaultdict, OrderedDict, Counter, MappingProxyType}
 _LISTS = {list, deque}
@@ -66,27 +66,27 @@ def versioned(version: str) -> Callable[[F], F]:
 
 
 def function_version(value: Any) -> str | None:
-    """The version of the functions and classes in an option's value, ``None`` if it has none: functions, partial and
-    bound ones, objects that are called, classes, and these in marks, dicts, lists, tuples and dataclasses.
+    """The version of the functions and classes in an option's value, ``None`` if it has none: functions, partial
+    and bound ones, objects that are called, classes, and these in marks, dicts, lists, tuples and dataclasses.
 
-    It is the same in each process, on each machine and in each version of Python. It differs when one of these changes:
+    It is the same in each process, on each machine and in each version of Python. It differs when one of these
+    changes:
 
     * the source of the function, but for comments, formatting, docstrings and the type hints of its arguments
     * its defaults, the variables of functions around it, and the global variables that it names: constants and
-      their lists, dicts and sets by value, functions by their own versions, objects of other kinds (a
-      connection, a data frame) by the name of their type
-    * the functions and classes of the same program that it names, their own names, and so on. The program is its top-level
-      package or module, and the modules in the same folder, but for those that pip installed. Installed packages, Python's
-      library, and what a function imports when it is called are compared by name.
-    * the classes and attributes of the program's objects
+      their lists, dicts and sets by value, functions by their source and so on, objects of the program by their
+      class and attributes, and all others (a connection, a data frame) by the name of their type
+    * the functions and classes of the same program that it names, and those that these name. The program is its
+      top-level package or module, and the modules in the same folder, but for those that pip installed.
+      Installed packages, Python's library, and what a function imports when it is called count by name.
 
-    A variable that a function changes (``global``, ``nonlocal``, ``seen.add(x)``, ``cache[key] = value``) is
-    no part of it. Dicts count in their order. Lambdas that begin on one line count together where they cannot be
-    told apart.
+    A variable that a function changes (``global``, ``nonlocal``, ``seen.add(x)``, ``cache[key] = value``) counts
+    by its type. Dicts count in their order. Lambdas that begin on one line count together where they cannot be
+    told apart (``python -X no_debug_ranges``). An array counts by its type if it has more than 10,000 values.
 
-    Without source (``exec``, ``python -c``, a file that is gone) it is made of the bytecode and the version of
-    Python; functions written in C have their names. So a function whose source exists in one of two runs only
-    has changed; :func:`versioned` says its version where that matters.
+    Without source (``exec``, ``python -c``, a deleted file) it is made of the bytecode and the version of Python;
+    functions written in C count by name. So a function whose source exists in one of two runs only has changed;
+    :func:`versioned` says its version where that matters.
 
     An Arrow expression has a version only where its text does not show all of its values.
 
@@ -224,16 +224,22 @@ class _Program:
         syntax = syntax_of_class(cls)
         named = _From(place, names=True)
         texts = [f"class {cls.__name__}", *(self._class(base, named) for base in cls.__bases__)]
-        members = sorted((name, _called(each)) for name, each in vars(cls).items() if not name.startswith("_"))
+        members = {name: _called(each) for name, each in sorted(vars(cls).items(), key=itemgetter(0))}
+        methods = {  # those of others are generated
+            name: each
+            for name, each in members.items()
+            if isinstance(each, FunctionType) and each.__globals__.get("__name__") == cls.__module__
+        }
+        values = {name: each for name, each in members.items() if name[0] != "_" and not isinstance(each, FunctionType)}
         if syntax is None:
-            hints = [f"{name}: {_ADDRESS.sub('', ascii(hint))}" for name, hint in vars(cls).get("__annotations__", {}).items()]
-            return "\n".join([*texts, *hints, self._items(members, named)])
-        texts += [syntax.text, self._items(((name, each) for name, each in members if type(each) in IMMUTABLE), named)]
-        texts += self._variables(syntax.names, vars(sys.modules[cls.__module__]), syntax, place)
-        for each in map(_called, vars(cls).values()):
-            if isinstance(each, FunctionType) and each.__globals__.get("__name__") == cls.__module__:
-                of_method = syntax_of_function(each)
-                texts += self._cells(each, of_method, place) if of_method else ()  # else it is generated
+            fields = {name: _ADDRESS.sub("", ascii(hint)) for name, hint in cls.__annotations__.items()}
+            values |= {"fields": getattr(cls, "_fields", ()), "defaults": getattr(cls, "_field_defaults", {}), "types": fields}
+            return "\n".join([*texts, self._items((values | methods).items(), named)])
+        texts += [syntax.text, self._items(((name, each) for name, each in values.items() if type(each) in IMMUTABLE), named)]
+        texts += self._variables(syntax.names, getattr(sys.modules.get(cls.__module__), "__dict__", {}), syntax, place)
+        for each in methods.values():
+            if (of_method := syntax_of_function(each)) is not None:
+                texts += self._cells(each, of_method, place)
         return "\n".join(texts)
 
     def _function(self, function: FunctionType, of: _From | None) -> str:
@@ -250,7 +256,7 @@ class _Program:
         return "\n".join(
             [
                 f"def {function.__name__} {syntax.text if syntax else _bytecode(code)}",
-                self._defaults(function, presented),
+                *self._defaults(function, syntax, presented),
                 *self._cells(function, syntax, presented),
                 *self._variables(names & syntax.names if syntax else names, function.__globals__, syntax, place),
             ]
@@ -265,9 +271,11 @@ class _Program:
         registry = sorted(dict(inner.get("registry", {})).items(), key=lambda item: _name(item[0]))
         return f"{text}({self._values([inner.get('__wrapped__'), *registry], _From(presented, names=False))})"
 
-    def _defaults(self, function: FunctionType, place: _Place) -> str:
-        of = _From(place, names=False)
-        return f"{self._values(function.__defaults__ or (), of)}; {self._items(sorted((function.__kwdefaults__ or {}).items()), of)}"
+    def _defaults(self, function: FunctionType, syntax: Syntax | None, place: _Place) -> Iterator[str]:
+        code, values = function.__code__, function.__defaults__ or ()
+        names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
+        for name, value in (*zip(names, values, strict=True), *sorted((function.__kwdefaults__ or {}).items())):
+            yield self._variable(name, value, syntax, _From(place, names=False))
 
     def _cells(self, function: FunctionType, syntax: Syntax | None, place: _Place) -> Iterator[str]:
         """The variables of the functions around it."""
@@ -287,13 +295,12 @@ class _Program:
                 yield self._variable(name, variables[name], syntax, _From(place, names=True))
 
     def _variable(self, name: str, value: Any, syntax: Syntax | None, of: _From) -> str:
-        if syntax and name in syntax.modified:
-            return f"{name} is a {self._class(type(value), of)}"
+        modified = [path for path in syntax.modified if path[:1] == (name,)] if syntax else []
         if not isinstance(value, ModuleType):
-            return f"{name} = {self._value(value, of)}"
+            return f"{name} is a {self._class(type(value), of)}" if modified else f"{name} = {self._value(value, of)}"
         texts = [f"{name} is {value.__name__.partition('.')[0].lstrip('_')}"]
         for path in sorted(syntax.paths) if syntax and _is_followed(value.__name__, of) else ():
-            if path[0] == name and not isinstance(attribute := _attribute(value, path[1:]), ModuleType):
+            if path[:1] == (name,) and path not in modified and not isinstance(attribute := _attribute(value, path[1:]), ModuleType):
                 texts.append(f"{'.'.join(path)} = {self._value(attribute, of)}")
         return "\n".join(texts)
 
@@ -334,7 +341,7 @@ def _parts(value: Any) -> tuple[Any, ...]:
             parts = MethodType, value.__func__, value.__self__
         case BuiltinFunctionType():
             parts = () if isinstance(value.__self__, ModuleType | None) else (value, value.__self__)
-        case operator.itemgetter() | operator.attrgetter() | operator.methodcaller():
+        case itemgetter() | attrgetter() | methodcaller():
             parts = type(value), value.__reduce__()[1]
         case _ if (wrapped := getattr(value, "__wrapped__", None)) is not None and not _is_foreign(_place(value.__module__)):
             parts = type(value), wrapped  # functools.lru_cache

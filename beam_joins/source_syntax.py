@@ -33,17 +33,18 @@ _MODIFYING = {
 class Syntax:
     """The normalised ``text`` of source, and the names in it.
 
-    ``names`` are all names that it uses, ``paths`` their attributes (``("rates", "tax")`` for ``rates.tax``), and
-    ``modified`` the names to whose values it assigns, or whose content it changes: ``calls.append(1)``.
+    ``names`` are all names that it uses, ``paths`` their attributes, and ``modified`` the paths of values that it assigns or
+    changes.
 
-    >>> Syntax(ast.parse("calls[n] = rates.tax  # a comment").body).modified
-    {'calls'}
+    >>> syntax = Syntax(ast.parse("calls[n] = rates.tax  # a comment").body)
+    >>> syntax.paths, syntax.modified
+    ({('rates', 'tax')}, {('calls',)})
     """
 
     def __init__(self, nodes: Iterable[ast.AST]) -> None:
         self.names = set[str]()
         self.paths = set[tuple[str, ...]]()
-        self.modified = set[str]()
+        self.modified = set[tuple[str, ...]]()
         self.text = ";".join(map(self._text, nodes))
 
     def _text(self, node: Any) -> str:
@@ -68,13 +69,13 @@ class Syntax:
             case ast.Name():
                 self.names.add(node.id)
             case ast.Global() | ast.Nonlocal():
-                self.modified.update(node.names)
+                self.modified.update((name,) for name in node.names)
             case ast.Call(func=ast.Attribute(value=changed, attr=method)) if method in _MODIFYING:
-                self.modified.update(_path(changed)[:1])
+                self.modified.add(_path(changed))
             case ast.Attribute(ctx=ast.Load()):
-                self.paths.update([_path(node)] if _path(node) else [])
+                self.paths.add(_path(node))
             case ast.Attribute() | ast.Subscript(ctx=ast.Store() | ast.Del()):
-                self.modified.update(_path(node)[:1])
+                self.modified.add(_path(node))
 
 
 def _has_no_effect(node: Any) -> bool:
@@ -96,17 +97,15 @@ def _merged(values: Iterable[ast.expr]) -> Iterator[ast.expr]:
         yield ast.Constant(text)
 
 
-def _path(node: ast.expr) -> tuple[str, ...]:
-    """The name at which an expression such as ``rates.tax`` or ``rates["tax"]`` begins, and its attributes up to
-    an index; nothing if there is none.
+def _path(node: ast.AST) -> tuple[str, ...]:
+    """The name at which an expression such as ``rates.tax[0].of`` begins, and its attributes up to an index;
+    nothing if it begins otherwise.
     """
-    if isinstance(node, ast.Name):
-        return (node.id,)
-    if isinstance(node, ast.Subscript):
-        return _path(node.value)[:1]
-    if isinstance(node, ast.Attribute) and (path := _path(node.value)):
-        return (*path, node.attr)
-    return ()
+    attributes: list[str] = []
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        attributes = [node.attr, *attributes] if isinstance(node, ast.Attribute) else []
+        node = node.value
+    return (node.id, *attributes) if isinstance(node, ast.Name) else ()
 
 
 def names_of_code(code: CodeType) -> set[str]:

@@ -2,10 +2,12 @@
 
 import importlib
 import json
+import linecache
 import os
 import pickle
 import subprocess
 import sys
+import types
 from functools import partial
 from itertools import count
 from operator import attrgetter, itemgetter, methodcaller
@@ -20,11 +22,11 @@ import beam_joins
 from beam_joins import versioned, with_key
 from beam_joins.function_versions import function_version
 from beam_joins.functions import vectorized
-from tests.packaging.test_versions import interpreter
+from tests.packaging.building import interpreter
 
 ROOT = Path(beam_joins.__file__).parents[1]
 IMPORTS = """
-import datetime, enum, functools, re
+import collections, datetime, enum, functools, re
 from dataclasses import dataclass
 from typing import NamedTuple
 import numpy as np, pyarrow as pa
@@ -108,6 +110,7 @@ def test_comments_formatting_docstrings_type_hints_and_other_code_do_not_count(v
         "class Rate:\n    __slots__ = ('n',)\n    def of(self, left): return self.n\nrate = Rate()\nrate.n = $\njoiner = rate.of",
         "class Rate:\n    @classmethod\n    def of(cls, left): return left * $\njoiner = Rate.of",
         "class Rate(NamedTuple):\n    n: int\nRATE = Rate($)\ndef joiner(left): return RATE.n",
+        "Rate = collections.namedtuple('Rate', 'a b'.replace('a', 'a$'))\ndef joiner(left): return Rate(left, 1)",
         "@dataclass\nclass Rate:\n    n: int\nRATE = Rate($)\ndef joiner(left): return RATE.n",
         "@dataclass\nclass Rate:\n    n: object\njoiner = Rate(lambda left: $)",
         "class Rate(enum.Enum):\n    A2 = 'a'\n    A3 = 'b'\nRATE = Rate.A$\ndef joiner(left): return RATE.value",
@@ -143,6 +146,9 @@ def test_what_a_function_does_and_what_it_calls_count(version_of, source):
             "1",
             "2",
         ),
+        ("CACHE = $\ndef joiner(left, cache=CACHE):\n    cache[left] = 1", "{}", "{1: 1}"),
+        ("CACHE = $\ndef joiner(left, *, cache=CACHE):\n    cache.update(left)", "{}", "{1: 1}"),
+        ("class Rate:\n    n = 0\nrate = Rate()\nrate.n = $\ndef joiner(left): rate.n = left", "1", "2"),
         ("rate = $\ndef joiner(left):\n    rate = left\n    return rate", "1", "2"),
         ("rate = $\ndef joiner(left): return left.rate", "1", "2"),
         ("def inner(n): return $\nclass Rate:\n    def of(self, inner): return inner\njoiner = Rate().of", "1", "2"),
@@ -168,6 +174,30 @@ def test_modules_beside_it_and_packages_there_count(version_of, called, package)
 
     where = "deep" if "deep" in called else "helpers"
     assert version(2, where) == version(2, where) != version(3, where)
+
+
+def test_what_a_function_changes_in_a_module_does_not_count_and_the_rest_of_it_does(version_of):
+    def version(cache, n):
+        helpers = f"cache, total = {cache}, 0\ndef inner(n): return n + {n}\n"
+        program = (
+            "import helpers\ndef joiner(left):\n    helpers.cache[left] = helpers.total = helpers.inner(left)\n    helpers.update()"
+        )
+        return version_of(program, {"helpers": helpers})
+
+    assert version({}, 2) == version({1: 1}, 2) != version({}, 3)
+
+
+def test_functions_and_classes_in_the_cells_of_a_notebook_have_source(monkeypatch):
+    def version(constant, comment):
+        cell = f"{comment}\nclass Rate:\n    def of(self, left): return left * {constant}\ndef joiner(left): return Rate().of(left)\n"
+        name = f"<cell {constant} {comment}>"
+        monkeypatch.setitem(linecache.cache, name, (len(cell), None, cell.splitlines(keepends=True), name))
+        notebook = types.ModuleType("notebook")
+        monkeypatch.setitem(sys.modules, "notebook", notebook)
+        exec(compile(cell, name, "exec"), vars(notebook))
+        return function_version(notebook.joiner)
+
+    assert version(2, "") == version(2, "# a comment") != version(3, "")
 
 
 def test_functions_that_pip_installed_count_by_name_unless_they_are_the_value_itself(version_of, tmp_path, monkeypatch):
@@ -210,6 +240,17 @@ def test_lambdas_of_one_line_are_told_apart():
     assert len({function_version(each) for each in (outer, outer(1), outer(1)())}) == 3
 
 
+def test_lambdas_of_one_line_count_together_where_their_code_has_no_places(version_of):
+    def version(source):
+        version_of(source)
+        function = sys.modules["program"].joiner[0]
+        table = b"".join(bytes([0b1_1101_000 | n, 0]) for n in [7] * 99)  # a line, no columns
+        return function_version(types.FunctionType(function.__code__.replace(co_linetable=table), {}))
+
+    one, changed, other = (f"joiner = [lambda n: n * {a}, lambda n: n + {b}]" for a, b in ((2, 2), (3, 2), (2, 3)))
+    assert len({version(each) for each in (one, changed, other, f"# a comment\n{one}")}) == 3
+
+
 def test_lambdas_in_the_middle_of_an_expression_have_source():
     nested = {
         "a": [lambda left: left["a"]],
@@ -223,11 +264,12 @@ def test_lambdas_in_the_middle_of_an_expression_have_source():
 
 
 PROGRAM = """
-import re, sys, json, enum, datetime, functools
+import re, sys, json, enum, collections, functools
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from helpers import inner
 RATES, WORDS = {"a": 1.5, "b": {"x", "y", "z", ("p", 1)}}, frozenset("abcdefghij")
+Pair = collections.namedtuple("Pair", ["left", "right"], defaults=[2])
 class Kind(enum.Enum):
     A = 1
     B = "b"
@@ -269,10 +311,11 @@ def dispatched(left): return 1
 @dispatched.register
 def _(left: str): return 2
 import helpers
+import pyarrow.compute as pc
 functions = {
     "named": inner, "of a module": lambda left: helpers.inner(left), "sets": made({"u", "v", "w", ("x", 2)}), "cached": cached,
     "rate": Rate, "decorated": decorated, "dispatched": dispatched, "object": Rate(3),
-    "bound": Counted().count, "row": Row, "kind": Kind,
+    "bound": Counted().count, "expression": pc.field("a").isin([*range(99)]), "row": Row, "pair": Pair, "kind": Kind,
     "partial": functools.partial(made(frozenset({"k", "l", (1, 2)})), right={1, 2, "a", Kind.A, inner, len, Rate}),
     "of the library": json.dumps, "pattern": lambda left: re.match("a", left), "text": "left.amount", "builtin": "a{}".format,
 }
@@ -355,7 +398,7 @@ def test_marks_partials_and_getters_count_with_their_arguments():
     def total(left, right):
         return left + right
 
-    given = [
+    values = [
         total,
         vectorized(total),
         with_key(total),
@@ -375,8 +418,8 @@ def test_marks_partials_and_getters_count_with_their_arguments():
         {"a": 1}.get,
         {"a": 2}.get,
     ]
-    versions = [function_version(each) for each in given]
-    assert len({*versions, None}) == len(given) + 1
+    versions = [function_version(each) for each in values]
+    assert len({*versions, None}) == len(values) + 1
 
 
 def test_of_a_function_that_says_its_version_nothing_else_counts(version_of):
@@ -442,7 +485,7 @@ def test_a_version_of_what_is_no_function_or_cannot_carry_it_is_refused():
 
 def test_a_function_without_source_counts_by_its_bytecode():
     def version(source):
-        variables = {}
+        variables = {"__name__": "program"}
         exec(source, variables)
         return function_version(variables["joiner"])
 
@@ -457,6 +500,8 @@ def test_a_function_without_source_counts_by_its_bytecode():
     )
     assert one == again
     assert len({one, other, inner, None}) == 4
+    rates = [version(f"class Rate:\n    def __call__(self, left): return {n}\njoiner = Rate()") for n in (2, 2, 3)]
+    assert rates[0] == rates[1] != rates[2]
 
 
 def test_source_that_has_gone_is_told_as_a_change(version_of, tmp_path):
@@ -479,7 +524,7 @@ def test_objects_that_raise_or_refer_to_themselves_do_no_harm(version_of):
 
     class Node:
         def __init__(self):
-            self.own, self.all = self, [self]
+            self.it, self.all = self, [self]
 
         def __call__(self, left):
             return self.all
