@@ -82,7 +82,8 @@ def function_version(value: Any) -> str | None:
 
     A variable that a function changes (``global``, ``nonlocal``, ``seen.add(x)``, ``cache[key] = value``) counts
     by its type. Dicts count in their order. Lambdas that begin on one line count together where they cannot be
-    told apart (``python -X no_debug_ranges``). An array counts by its type if it has more than 10,000 values.
+    told apart (``python -X no_debug_ranges``). Arrays of more than 10,000 values count by their type, and so do
+    objects behind 10,000 others.
 
     Without source (``exec``, ``python -c``, a deleted file) it is made of the bytecode and the version of Python;
     functions written in C count by name. So a function whose source exists in one of two runs only has changed;

@@ -26,7 +26,7 @@ from tests.packaging.building import interpreter
 
 ROOT = Path(beam_joins.__file__).parents[1]
 IMPORTS = """
-import collections, datetime, enum, functools, re
+import collections, contextlib, datetime, enum, functools, re
 from dataclasses import dataclass
 from typing import NamedTuple
 import numpy as np, pyarrow as pa
@@ -115,7 +115,10 @@ def test_comments_formatting_docstrings_type_hints_and_other_code_do_not_count(v
         "@dataclass\nclass Rate:\n    n: object\njoiner = Rate(lambda left: $)",
         "class Rate(enum.Enum):\n    A2 = 'a'\n    A3 = 'b'\nRATE = Rate.A$\ndef joiner(left): return RATE.value",
         "class Rate(int): pass\nRATE = Rate($)\ndef joiner(left): return RATE",
-        "def made(n):\n    class Rate:\n        def of(self, left): return n\n    return Rate()\njoiner = made($).of",
+        "def made(n):\n    class Rate:\n        def __call__(self, left): return n\n    return Rate()\njoiner = made($)",
+        "class One:\n    n = $\ndef made(of):\n    class Rate(of): pass\n    return Rate\njoiner = made(One)",
+        "@contextlib.contextmanager\ndef inner(): yield $\ndef joiner(left): return inner()",
+        "def same(of): return of\n@same\ndef joiner(n: 'A$'): pass",
         "@functools.lru_cache\ndef inner(n): return n + $\ndef joiner(left): return inner(left)",
         "@functools.lru_cache\ndef joiner(left): return left + $",
         "def same(of):\n    @functools.wraps(of)\n    def called(n): return of(n)\n    return called\n@same\ndef joiner(n): return $",
@@ -203,10 +206,10 @@ def test_functions_and_classes_in_the_cells_of_a_notebook_have_source(monkeypatc
 def test_functions_that_pip_installed_count_by_name_unless_they_are_the_value_itself(version_of, tmp_path, monkeypatch):
     def versions(source):
         folder = tmp_path / str(source) / "site-packages"
-        write(folder, {"library/__init__": f"def inner(n): return n + {source}\ndef outer(n): return inner(n)\n"})
+        write(folder, {"library/__init__": f"N = {source}\ndef inner(n): return n + {source}\ndef outer(n): return inner(n)\n"})
         monkeypatch.delitem(sys.modules, "library", raising=False)
         monkeypatch.syspath_prepend(folder)
-        named = version_of("import library\nfrom library import outer\ndef joiner(left): return outer(left), library.inner(left)")
+        named = version_of("import library\nfrom library import outer\ndef joiner(left): return outer(left), library.inner(library.N)")
         passed = version_of("from library import outer\ndef made(of):\n    return lambda left: of(left)\njoiner = made(outer)")
         return named, passed, function_version(importlib.import_module("library").outer)
 
@@ -215,22 +218,20 @@ def test_functions_that_pip_installed_count_by_name_unless_they_are_the_value_it
     assert itself != changed
 
 
-def test_a_function_in_a_decorator_that_pip_installed_counts(version_of, tmp_path, monkeypatch):
-    for wraps in ("functools.wraps(of)", "(lambda called: called)"):
-        folder = tmp_path / wraps[:5] / "site-packages"
-        decorator = (
-            f"import functools\ndef plus(n):\n    def of_n(of):\n        @{wraps}\n        def called(left): return of(left) + n\n"
-        )
-        write(folder, {"library": f"{decorator}        return called\n    return of_n\n"})
+@pytest.mark.parametrize("wraps", ["functools.wraps(of)", "(lambda called: called)"])
+@pytest.mark.parametrize("joiner", ["def joiner(left): return inner(left)", "joiner = inner"])
+def test_a_function_in_a_decorator_that_pip_installed_counts(version_of, tmp_path, monkeypatch, wraps, joiner):
+    def version(argument, body, library):
+        folder = tmp_path / f"{argument} {body} {library}" / "site-packages"
+        called = f"        @{wraps}\n        def called(left): return of(left) + n + {library}\n        return called\n"
+        write(folder, {"library": f"import functools\ndef plus(n):\n    def of_n(of):\n{called}    return of_n\n"})
         monkeypatch.delitem(sys.modules, "library", raising=False)
         monkeypatch.syspath_prepend(folder)
-        one, argument, body = (
-            version_of(
-                f"from library import plus\n@plus({n})\ndef inner(left): return left + {m}\ndef joiner(left): return inner(left)"
-            )
-            for n, m in ((1, 1), (2, 1), (1, 2))
-        )
-        assert len({one, argument, body}) == 3
+        return version_of(f"from library import plus\n@plus({argument})\ndef inner(left): return left + {body}\n{joiner}")
+
+    assert len({version(1, 1, 1), version(2, 1, 1), version(1, 2, 1)}) == 3
+    is_of_the_library = joiner == "joiner = inner" and "wraps" not in wraps  # nothing tells whose function it is
+    assert (version(1, 1, 1) != version(1, 1, 2)) == is_of_the_library
 
 
 def test_lambdas_of_one_line_are_told_apart():
@@ -347,6 +348,13 @@ def test_each_process_and_each_place_of_the_program_have_the_same_versions(tmp_p
     assert first == printed(sys.executable, "-m", "jobs.job", folder=there, PYTHONHASHSEED="4")
     imported = "import json, job\nprint(json.dumps({name: job.function_version(each) for name, each in job.functions.items()}))"
     assert first == printed(sys.executable, "-c", imported, folder=there, PYTHONHASHSEED="5")
+
+
+def test_what_has_source_does_not_count_by_bytecode(version_of, monkeypatch):
+    version = version_of(f"{PROGRAM}joiner = functions\n", HELPERS)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "version_info", (3, 99))
+        assert function_version(sys.modules["program"].joiner) == version
 
 
 @pytest.mark.process
@@ -544,7 +552,10 @@ def test_what_a_function_refers_to_is_followed_to_an_end():
         def __call__(self, left):
             return left
 
-    chain = None
-    for _ in range(20_000):
-        chain = Node(chain)
-    assert function_version(chain) is not None
+    def chain(length, end):
+        for _ in range(length):
+            end = Node(end)
+        return function_version(end)
+
+    assert chain(3_000, 1) != chain(3_000, 2)
+    assert chain(20_000, 1) == chain(20_000, 2)
