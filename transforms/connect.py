@@ -10,6 +10,7 @@ from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
 from beam_joins.transforms.engine.beam_schemas import batches_of_rows, row_type, rows_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global, require_tables
 from beam_joins.transforms.engine.metrics import (
@@ -51,7 +52,6 @@ from beam_joins.transforms.engine.stored_files import (
 )
 from beam_joins.transforms.engine.table_rows import last_of_each, newest
 from beam_joins.transforms.engine.table_type import TableType, at_first_position, is_batches, table_type
-from beam_joins.transforms.engine.transform import label_of
 
 __all__ = [
     "ABSENT_DELETES",

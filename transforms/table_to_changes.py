@@ -34,8 +34,8 @@ class TableToChanges(Transform[TableInput, PCollection[Change[Any, Any]]]):
     Change(key=1, old={'name': 'Ann'}, new={'name': 'Bob'}, timestamp=8, position=8)
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """Apply the transform."""
+    def outputs_of(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """The outputs for the table."""
         require_tables("TableToChanges", pcoll)
         of_table = table_type(pcoll)
 

@@ -56,8 +56,8 @@ class TableToRows(Transform[TableInput, PCollection[beam.Row]]):
         self._records: RowRecords = choice("records", records, RowRecords)
         self._key = None if key is None else columns("key", key)
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[beam.Row]:
-        """Apply the transform."""
+    def outputs_of(self, pcoll: PCollection[Any]) -> PCollection[beam.Row]:
+        """The outputs for the table."""
         require_tables("TableToRows", pcoll)
         plain = PlainRows("TableToRows", table_type(pcoll), self._key)
         schema, timed, records = _schema(plain, self._records), at_event_times(pcoll), self._records

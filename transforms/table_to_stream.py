@@ -34,8 +34,8 @@ class TableToStream(Transform[TableInput, Stream]):
     ('k', None)
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """Apply the transform."""
+    def outputs_of(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """The outputs for the table."""
         require_tables("TableToStream", pcoll)
         of_table = table_type(pcoll)
         if of_table.windowed:

@@ -13,6 +13,7 @@ from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_tables
 from beam_joins.transforms.engine.option_checks import function
 from beam_joins.transforms.engine.output_types import Handled, Stream, TableInput
+from beam_joins.transforms.engine.resumed.pipeline_changes import Rules
 from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_windowed_table, table_type
@@ -45,6 +46,8 @@ class WindowedTableToStream(HandlesExceptions[TableInput, Stream, Handled[Stream
     ...     )
     (('home', 0), 7)
     """
+
+    rules = Rules("rebuilt", {"fn": "kept"})
 
     def __init__(self, fn: Mapping) -> None:
         super().__init__()

@@ -111,7 +111,7 @@ def as_table(pcoll: PCollection[Any], of_table: TableType, physical: Physical = 
     if not is_batches(pcoll):  # the changes of typed columns have Python objects
         key, value = _python_types(of_table)
         of_table = of_table._replace(key=key, value=value)
-    if is_batches(pcoll) or is_changes(pcoll):
+    if is_table(pcoll):
         pcoll.element_type = _element_type(ChangeBatch if is_batches(pcoll) else Change, of_table)
     setattr(pcoll, _MADE, _Made(of_table, physical))
     return pcoll
@@ -137,6 +137,11 @@ def is_batches(pcoll: PCollection[Any]) -> bool:
 def is_changes(pcoll: PCollection[Any]) -> bool:
     """Whether a collection is known to be of changes, one by one."""
     return _is_of(Change, pcoll.element_type)
+
+
+def is_table(pcoll: PCollection[Any]) -> bool:
+    """Whether a collection is known to be a table, in batches or changes."""
+    return is_batches(pcoll) or is_changes(pcoll)
 
 
 def table_type(pcoll: PCollection[Any]) -> TableType:
