@@ -1,11 +1,15 @@
 """A folder goes on with another pipeline: what has changed is rebuilt from stored rows, or refused."""
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms.window import FixedWindows
 
 from beam_joins import (
+    Change,
+    CombinedKey,
     CountTable,
     FilterTable,
     ForeignKeyJoin,
@@ -13,13 +17,17 @@ from beam_joins import (
     MapTable,
     OneToManyJoin,
     StateFolder,
+    StreamTableJoin,
     SumTable,
+    TableFromChangelog,
     TableTableJoin,
     TableToChanges,
+    WindowedAggregate,
 )
 from beam_joins.errors import StateRefused
-from beam_joins.transforms.engine.table_type import table_type
-from tests.transforms.resumed_jobs import Lines, history, lines_of, opaque, parts, typed
+from beam_joins.transforms.engine.table_type import is_batches, table_type
+from tests.transforms import resumed_jobs
+from tests.transforms.resumed_jobs import LEFT, Lines, beam_deletes, history, lines_of, opaque, parts, stream, timed, typed
 
 RECORDS = history(7)
 CUT = 30
@@ -142,6 +150,9 @@ def run(built, records, out, *, state=None, partitions=3, changed="refuse", agai
     anew = {}
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(options)) as p:
         for name, made in built(p, records).items():
+            if not is_batches(made):
+                _ = made | f"lines of {name}" >> beam.ParDo(Lines(f"{out}.{name}", timed=True))
+                continue
             anew[name] = table_type(made).anew
             _ = made | f"changes of {name}" >> TableToChanges() | f"lines of {name}" >> beam.ParDo(Lines(f"{out}.{name}", timed=False))
             _ = (
@@ -153,8 +164,6 @@ def run(built, records, out, *, state=None, partitions=3, changed="refuse", agai
 
 
 def changes_in(path):
-    from beam_joins import Change, CombinedKey
-
     return [eval(line, {"Change": Change, "CombinedKey": CombinedKey}) for line in lines_of(path)]
 
 
@@ -188,6 +197,126 @@ def test_a_changed_pipeline_gives_the_tables_of_the_new_one_at_every_position_be
         for position in range(CUT - 1, 60):
             assert content(made, position) == content(expected, position)
         assert rows_of(tmp_path / f"second.{name}.latest") == rows_of(tmp_path / f"whole.{name}.latest")
+
+
+def _keyed(key, right_from=0):
+    def built(p, records):
+        rows = pa.Table.from_pylist([row for of, row in records if of == "left"], LEFT)
+        left = p | "read left" >> beam.Create([rows]).with_output_types(pa.Table)
+        left |= "left" >> TableFromChangelog(key=key, sequence_by="at", timestamp_by="at", apply_as_deletes=beam_deletes)
+        right = typed(p, "right", [each for each in records if each[1]["at"] >= right_from])
+        made = (left, right) | "joined" >> ForeignKeyJoin({"n": "left.n", "m": "right.n"}, foreign_key="by", how="left")
+        return {"left": left, "joined": made}
+
+    return built
+
+
+@pytest.mark.slow
+def test_a_source_with_another_key_is_read_again_and_the_others_go_on(tmp_path):
+    run(_keyed("id"), FIRST, tmp_path / "first", state=tmp_path / "state")
+    with pytest.raises(StateRefused, match="key was 'id' and is .*--beam_joins_read_again=left, or begin") as refused:
+        run(_keyed(["id", "by"]), SECOND, tmp_path / "refused", state=tmp_path / "state", changed="rebuild")
+    assert "joined (ForeignKeyJoin): it is behind left, which needs its history" in str(refused.value)
+    again = {"state": tmp_path / "state", "again": ["left"]}
+    anew = run(_keyed(["id", "by"], CUT), RECORDS, tmp_path / "second", **again)
+    assert anew == {"left": CUT - 1, "joined": CUT - 1}
+    run(_keyed(["id", "by"]), RECORDS, tmp_path / "whole")
+    for name in anew:
+        made, expected = (changes_in(tmp_path / f"{of}.{name}") for of in ("second", "whole"))
+        for position in range(CUT - 1, 60):
+            assert content(made, position) == content(expected, position)
+    with pytest.raises(StateRefused, match="the run before has read it again: leave the option out"):
+        run(_keyed(["id", "by"], CUT), RECORDS, tmp_path / "third", **again)
+    run(_keyed(["id", "by"]), [], tmp_path / "fourth", state=tmp_path / "state")
+    assert rows_of(tmp_path / "fourth.joined.latest") == rows_of(tmp_path / "whole.joined.latest")
+
+
+def test_a_label_to_read_again_that_is_not_there_is_told_with_those_that_are(tmp_path):
+    with pytest.raises(StateRefused, match="read_again=lift: the pipeline has no transform of that label, but .*'left'"):
+        run(joined(), FIRST, tmp_path / "out", state=tmp_path / "state", again=["lift"])
+
+
+@pytest.mark.slow
+def test_a_source_that_is_new_needs_its_history_and_is_read_with_it(tmp_path):
+    def one(p, records):
+        return {"left": typed(p, "left", records)}
+
+    run(one, FIRST, tmp_path / "first", state=tmp_path / "state")
+    with pytest.raises(StateRefused, match=r"right \(TableFromChangelog\): it is new: give its whole input"):
+        run(joined(), SECOND, tmp_path / "refused", state=tmp_path / "state", changed="rebuild")
+    records = [each for each in RECORDS if each[0] == "right" or each[1]["at"] >= CUT]
+    run(joined(), records, tmp_path / "second", state=tmp_path / "state", changed="rebuild", again=["right"])
+    run(joined(), RECORDS, tmp_path / "whole")
+    assert rows_of(tmp_path / "second.joined.latest") == rows_of(tmp_path / "whole.joined.latest")
+    assert content(changes_in(tmp_path / "second.joined")) == content(changes_in(tmp_path / "whole.joined"))
+
+
+@pytest.mark.slow
+def test_a_transform_without_rows_so_far_may_be_another_one(tmp_path):
+    run(joined("inner"), [], tmp_path / "first", state=tmp_path / "state")
+    run(joined("left"), RECORDS, tmp_path / "second", state=tmp_path / "state")
+    run(joined("left"), RECORDS, tmp_path / "whole")
+    assert rows_of(tmp_path / "second.joined.latest") == rows_of(tmp_path / "whole.joined.latest")
+
+
+def _looked_up(how, predicate):
+    def built(p, records):
+        table = timed(p, "right", records) | "kept" >> FilterTable(predicate)
+        return {"out": (stream(p, "left", records, "by"), table) | "looked up" >> StreamTableJoin(_pair, how=how)}
+
+    return built
+
+
+def _pair(n, row):
+    return n, row and row["n"]
+
+
+def _any(key, row):
+    return True
+
+
+def _large(key, row):
+    return row["n"] > 4
+
+
+@pytest.mark.slow
+def test_a_stream_looks_up_the_rows_of_a_rebuilt_table_and_its_functions_are_of_the_run(tmp_path):
+    state = tmp_path / "state"
+    run(_looked_up("inner", _any), FIRST, tmp_path / "first", state=state)
+    run(_looked_up("left", _any), [], tmp_path / "another how", state=state)
+    run(_looked_up("left", _large), SECOND, tmp_path / "second", state=state, changed="rebuild")
+    run(_looked_up("left", _large), RECORDS, tmp_path / "whole")
+    behind = [line for line in lines_of(tmp_path / "whole.out") if int(line.split()[-1]) >= CUT * resumed_jobs.SECOND]
+    assert lines_of(tmp_path / "second.out") == behind
+
+
+@pytest.mark.slow
+def test_a_step_of_others_between_a_table_and_a_rebuilt_join_maps_the_stored_rows_too(tmp_path):
+    def built(how):
+        def with_steps(p, records):
+            left, right = tables(p, records, opaque)
+            plain = left | "plain" >> beam.FlatMap(lambda batch: batch).with_output_types(Change)
+            none = right | "none" >> FilterTable(lambda key, row: False) | "none one by one" >> TableToChanges()
+            twice = (plain, none) | beam.Flatten()
+            return {"joined": (twice, right) | "joined" >> ForeignKeyJoin(both, foreign_key="by", how=how)}
+
+        return with_steps
+
+    run(built("inner"), FIRST, tmp_path / "first", state=tmp_path / "state")
+    run(built("left"), SECOND, tmp_path / "second", state=tmp_path / "state", changed="rebuild")
+    run(built("left"), RECORDS, tmp_path / "whole")
+    assert rows_of(tmp_path / "second.joined.latest") == rows_of(tmp_path / "whole.joined.latest")
+
+
+def test_a_changed_aggregate_of_a_stream_needs_its_history(tmp_path):
+    def weeks(initial):
+        return lambda p, r: {
+            "weeks": stream(p, "left", r) | "weeks" >> WindowedAggregate(FixedWindows(7), initial=initial, add=lambda a, b: a + b)
+        }
+
+    run(weeks(0), FIRST, tmp_path / "first", state=tmp_path / "state")
+    with pytest.raises(StateRefused, match=r"weeks \(WindowedAggregate\): initial was 0 and is 1: give its whole input"):
+        run(weeks(1), SECOND, tmp_path / "refused", state=tmp_path / "state", changed="rebuild")
 
 
 @pytest.mark.slow

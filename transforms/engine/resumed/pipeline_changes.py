@@ -53,7 +53,7 @@ OF_RECORDS: Final = Rules("needs history", behind="needs history", new="needs hi
 
 class Decision(NamedTuple):
     """The verdict on a transform, and the differences that led to it, in words; ``upstream`` has the labels of the changed
-    transforms in front of it.
+    transforms in front of it, and ``of_records`` says that it may read its whole input again.
     """
 
     label: str
@@ -61,6 +61,7 @@ class Decision(NamedTuple):
     verdict: Verdict
     differences: tuple[str, ...] = ()
     upstream: tuple[str, ...] = ()
+    of_records: bool = False
 
     @property
     def why(self) -> str:
@@ -76,18 +77,20 @@ def decided(label: str, before: Fingerprint | None, now: Fingerprint, rules: Rul
     >>> decision.verdict, decision.why
     ('rebuilt', "group_by was 'city' and is 'by'")
     """
-    differences = [("it is new", rules.new)] if before is None else list(_differences(before, now, rules))
     changed = [each for each in upstream if each.verdict != "kept"]
+    differences: list[tuple[str, Verdict]] = [("it is new", rules.new)]
+    if before is not None:
+        differences = [*_of_options(before, now, rules), *([] if changed else _of_inputs(before, now, rules))]
     verdicts = {verdict for _, verdict in differences}
     verdicts |= {"needs history" if each.verdict == "needs history" else rules.behind for each in changed}
     verdict: Verdict = next((each for each in _WORST_FIRST if each in verdicts), "kept")
     texts = tuple(text for text, of_text in differences if of_text != "kept")
-    return Decision(label, now, verdict, texts, tuple(each.label for each in changed))
+    return Decision(label, now, verdict, texts, tuple(each.label for each in changed), rules.new == "needs history")
 
 
-def _differences(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:
-    """The differences between two fingerprints in words, each with its verdict. Properties that only one of them has, as
-    earlier versions did not write them, are not compared.
+def _of_options(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:
+    """The differences between the class and the options of two transforms in words, each with its verdict. Functions whose
+    version an earlier version did not write are not compared.
     """
     if before["transform"] != now["transform"]:
         yield f"it was a {before['transform']} and is a {now['transform']}", rules.otherwise
@@ -99,6 +102,10 @@ def _differences(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterato
             yield f"{name} was {options.get(name)!r} and is {after.get(name)!r}", rules.of_option(name)
         elif functions.get(name) != functions_after.get(name) and name in functions:
             yield f"{name}={after[name]} is another function than before", rules.of_option(name)
+
+
+def _of_inputs(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:
+    """The differences between the inputs of two transforms; properties that one of them has alone are not compared."""
     for number, (one, other) in enumerate(zip(before["inputs"], now["inputs"], strict=False)):
         for name in (name for name in _OF_TABLE if name in one and name in other and one[name] != other[name]):
             yield f"{name} of {_place(number, now)} was {one[name]} and is {other[name]}", rules.otherwise

@@ -88,7 +88,7 @@ class Plan:
                 " its input would be forgotten"
             )
         changed = [each for each in self.decisions.values() if each.verdict != "kept"]
-        sentences = [self._sentence(each) for each in changed if each.verdict == "needs history" or not self.rebuilds]
+        sentences = [self._sentence(each) for each in changed if each.verdict == "needs history" or not self._may_be_rebuilt(each)]
         gone = sorted(label for label in self.before.transforms.keys() - self.decisions.keys() if self._has_rows(label))
         sentences += [] if self.rebuilds else [f"{label} is gone: with {_REBUILD} its state is forgotten" for label in gone]
         if sentences:
@@ -99,6 +99,12 @@ class Plan:
                     f"{root} has no state of '{stage}', as its input came in another form before: begin with an empty folder"
                 )
 
+    def _may_be_rebuilt(self, decision: Decision) -> bool:
+        """Whether the options say so, or only that a source upstream is read again."""
+        if self.rebuilds or decision.label in self.read_again:
+            return True
+        return not decision.differences and all(self._may_be_rebuilt(self.decisions[label]) for label in decision.upstream)
+
     def _has_rows(self, label: str) -> bool:
         return any(each.has_seen for each in self._stages(label).values())
 
@@ -106,6 +112,6 @@ class Plan:
         what = f"{decision.label} ({decision.fingerprint['transform']}): {decision.why}"
         if decision.verdict == "rebuilt":
             return f"{what}: with {_REBUILD} it is made anew from stored rows"
-        if not decision.differences:
-            return f"{what}, which needs its history"
-        return f"{what}: {READ_AGAIN.format(decision.label)}"
+        if decision.of_records and decision.differences:
+            return f"{what}: {READ_AGAIN.format(decision.label)}"
+        return f"{what}: begin with an empty folder" if decision.differences else f"{what}, which needs its history"
