@@ -133,18 +133,13 @@ class StoredContent:
         return some | (_label(label) >> producer.transform)  # type: ignore[operator]
 
     def _rows(self, stage: str, pcoll: PCollection[Any]) -> PCollection[Any]:
-        of_table = table_type(pcoll)
-        stored = self._folder.stored(stage, of_table.value_column)
-        begin = pcoll.pipeline
-        parts: list[Described] = []
-        position = 0
-        memory: Memory | None = None
-        if stored is not None:
-            memory, position = stored
-            parts = [part for _, of_partition in sorted(memory.partitions.items()) for _, part in of_partition if part is not None]
-            self.frontiers.append(position)
-        described = begin | _label(f"parts of {stage}") >> beam.Create(parts, reshuffle=True).with_output_types(dict[str, Any])
-        rows = described | _label(stage) >> beam.FlatMap(_inserts, memory, position)
+        of_table, begin = table_type(pcoll), pcoll.pipeline
+        memory = self._folder.stored(stage, of_table.value_column)
+        if memory.frontier is not None:
+            self.frontiers.append(memory.frontier)
+        parts = [part for _, of_partition in sorted(memory.partitions.items()) for _, part in of_partition if part is not None]
+        described = begin | _label(f"parts of {stage}") >> beam.Create(parts).with_output_types(dict[str, Any])
+        rows = described | _label(stage) >> beam.FlatMap(_inserts, memory)
         rows.element_type = ChangeBatch
         return as_table(rows, of_table, Physical("final", physical_of(pcoll).bytes))
 
@@ -153,12 +148,12 @@ def _label(label: str) -> str:
     return f"Stored rows of {label.replace('/', ' ')}"
 
 
-def _inserts(part: Described, memory: Memory, position: int) -> Iterator[ChangeBatch]:
+def _inserts(part: Described, memory: Memory) -> Iterator[ChangeBatch]:
     """The rows of a part of the state as inserts, some at a time."""
     state = read_snapshot(part, memory.files.get, memory.files.checksum, memory.as_now).state
     rows = state.rows.table()
     for begin in range(0, len(rows or ()), _ROWS):
         some = rows.slice(begin, _ROWS)
         key, value, timestamp = (combine_chunks(some[name]) for name in ("key", "value", "timestamp"))
-        positions = pa.repeat(pa.scalar(position, pa.int64()), len(some))
+        positions = pa.repeat(pa.scalar(memory.frontier, pa.int64()), len(some))
         yield ChangeBatch(key=key, new=value, before=pa.nulls(len(some), pa.int64()), timestamp=timestamp, position=positions)

@@ -183,14 +183,9 @@ class StateFolder:
             return kind
         return with_stored(label, remembered.columns[name], kind)
 
-    def stored(self, label: str, kind: pa.DataType) -> tuple[Memory, int] | None:
-        """The rows that a stage has stored as the last run has left them, with values of type ``kind``, and its frontier;
-        ``None`` if it has none.
-        """
-        remembered = self._before.stages.get(label, Remembered())
-        if remembered.frontier is None or not remembered.partitions:
-            return None
-        return self._memory(label, remembered, None, {"rows": kind}), remembered.frontier
+    def stored(self, label: str, kind: pa.DataType) -> Memory:
+        """The rows that a stage has stored as the last run has left them, with values of type ``kind``."""
+        return self._memory(label, self._before.stages.get(label, Remembered()), None, {"rows": kind})
 
     def memory(
         self, label: str, remember_deletes: float, values: Mapping[str, pa.DataType] | None = None, *, from_records: bool = False
