@@ -33,7 +33,7 @@ def changed_plan(draw: Random, plan: Plan) -> tuple[Plan, set[int]]:
     steps, again = list(plan.steps), set[int]()
     typed = list(plan.typed)
     for _ in range(draw.randint(1, 3)):
-        at = draw.randrange(len(steps))
+        at = min(draw.randrange(len(steps)), draw.randrange(len(steps)))
         step = steps[at]
         match draw.choice(["how", "inputs", "more", "less", "schema", "source", "joiner"]):
             case "how" if step.kind in HOWS:
