@@ -21,6 +21,7 @@ from beam_joins.windowed import Window, Windowed
 if TYPE_CHECKING:
     from beam_joins.batch import ChangeBatch
     from beam_joins.errors import CorruptData, InputError, OutputError, StateRefused
+    from beam_joins.function_versions import versioned
     from beam_joins.functions import vectorized, with_key
     from beam_joins.transforms.aggregate_table import AggregateTable
     from beam_joins.transforms.count_table import CountTable
@@ -103,6 +104,7 @@ __all__ = [
     "as_windowed_table",
     "content",
     "vectorized",
+    "versioned",
     "with_key",
 ]
 
@@ -113,6 +115,7 @@ _ELSEWHERE = {
     "StateFolder": "beam_joins.transforms.engine.resumed.state_folder",
     "as_windowed_table": "beam_joins.transforms.engine.table_type",
     "vectorized": "beam_joins.functions",
+    "versioned": "beam_joins.function_versions",
     "with_key": "beam_joins.functions",
     **dict.fromkeys(_OUTPUTS, "beam_joins.transforms.engine.output_types"),
 }

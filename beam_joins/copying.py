@@ -10,10 +10,10 @@ from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 from uuid import UUID
 
-_IMMUTABLE = frozenset(
+IMMUTABLE = frozenset(
     {type(None), bool, int, float, complex, str, bytes, range, date, datetime, time, timedelta, timezone, Decimal, Fraction, UUID}
 )
-_immutable = _IMMUTABLE.issuperset
+_immutable = IMMUTABLE.issuperset
 LAZY = frozenset({GeneratorType, CoroutineType, AsyncGeneratorType, map, filter, zip})
 """The types of results that give their values later and are no values themselves."""
 
@@ -40,7 +40,7 @@ def copied(value: Any) -> Any:
     {'id': 7, 'tags': ['new']}
     """
     kind = type(value)
-    if kind in _IMMUTABLE:
+    if kind in IMMUTABLE:
         return value
     if kind is dict:
         return value.copy() if _immutable(map(type, value.values())) else {name: copied(part) for name, part in value.items()}

@@ -52,3 +52,13 @@ def environment(place: Path, *package: object) -> Path:
     done = run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", *package, directory=place)
     assert done.returncode == 0, done.stderr
     return python.parent
+
+
+def interpreter(version: str) -> str | None:
+    """The interpreter of a version on this machine: this one, on the path, or among pyenv's."""
+    if version == ".".join(map(str, sys.version_info[:2])):
+        return sys.executable
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    actual = [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python{version}")))]
+    works = (path for path in actual if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0)
+    return next(works, None)

@@ -4,18 +4,15 @@ and with the oldest Beam.
 Each environment takes a minute or two, so these tests run with ``-m versions`` only.
 """
 
-import os
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.packaging.building import ROOT, run
+from tests.packaging.building import ROOT, interpreter, run
 
 SETUP = (ROOT / "setup.py").read_text(encoding="utf-8")
 DECLARED = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', SETUP)
@@ -29,16 +26,6 @@ class Versions(NamedTuple):
     name: str
     python: str
     asked: tuple[str, ...]
-
-
-def interpreter(version: str) -> str | None:
-    """The interpreter of a version on this machine: this one, on the path, or among pyenv's."""
-    if version == ".".join(map(str, sys.version_info[:2])):
-        return sys.executable
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    actual = [shutil.which(f"python{version}"), *map(str, sorted(pyenv.glob(f"{version}.*/bin/python{version}")))]
-    works = (path for path in actual if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0)
-    return next(works, None)
 
 
 def those_found() -> Iterator[Versions]:
