@@ -274,13 +274,21 @@ BEFORE = [(1, "a", 1), (2, "b", 3), (3, "c", 7), (4, "d", 7)]
 AGAIN = [(1, "A", 7), (3, "C", 7), (5, "E", 7), (1, None, 8), (3, "CC", 9)]
 
 
-def written_twice(path: str, records: Any) -> None:
+def written_twice(path: str, records: Any, before: Any = BEFORE) -> None:
     """The files of two runs, of which the second begins anew at 7, the position of the last changes of the first one."""
-    for name, changes, position in (("1", BEFORE, None), ("2", AGAIN, 7)):
+    for name, changes, position in (("1", before, None), ("2", AGAIN, 7)):
         with beam.Pipeline() as pipeline:
             written(path.replace("*", name), records=records, **({"table": "t"} if records == "pairs" else {}))(
                 changes_anew(pipeline, changes, position)
             )
+
+
+def pairs_of_runs(first: Any, *others: Any) -> None:
+    """The files of runs with a state, of which all but the first begin anew at 7."""
+    for changes, position in ((first, None), *((each, 7) for each in others)):
+        with beam.Pipeline(options=PipelineOptions(["--beam_joins_state=state"])) as pipeline:
+            _ = table_of(pipeline, [] if position else [small(1, 1, "remembered")], SMALL) | LatestTable()
+            written("pairs.jsonl", records="pairs", table="t")(changes_anew(pipeline, changes, position))
 
 
 def records_of(path: Path) -> list[dict[str, Any]]:
@@ -311,6 +319,32 @@ def test_changes_of_a_table_that_begins_anew_follow_one_truncate(format: Any) ->
     assert rows == {3: {"id": 3, "name": "CC"}, 5: {"id": 5, "name": "E"}}
 
 
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_changes_with_a_truncate_are_read_again_as_the_table(format: Any) -> None:
+    written_twice(f"changes-*.{format}", "changes", [(key, name, at) for key, name, at in BEFORE if at < 7])
+    with beam.Pipeline() as pipeline:
+        table = pipeline | ReadChangelog(
+            f"changes-*.{format}",
+            key="key",
+            sequence_by="position",
+            apply_as_deletes={"op": ["delete"]},
+            apply_as_truncates={"op": ["truncate"]},
+            schema=None,
+        )
+        _ = table | LatestTable() | beam.MapTuple(lambda key, value: repr(value["new"])) | beam.io.WriteToText("found")
+    assert lines_of("found") == [repr({"id": 3, "name": "CC"}), repr({"id": 5, "name": "E"})]
+
+
+def test_pairs_of_a_table_that_begins_anew_are_read_by_runs_that_go_on() -> None:
+    pairs_of_runs(BEFORE, AGAIN)
+    for number in (1, 2):
+        with beam.Pipeline(options=PipelineOptions(["--beam_joins_state=state-of-reader"])) as pipeline:
+            table = pipeline | "read" >> ReadChangeEvents(f"pairs-00000{number}.jsonl", format="debezium", table="t", key="id")
+            _ = table | LatestTable() | WriteParquet("latest")
+    rows = [row["value"] for path in Path().glob("latest-*") for row in pq.read_table(path).to_pylist()]
+    assert sorted(map(repr, rows)) == [repr({"id": 3, "name": "CC"}), repr({"id": 5, "name": "E"})]
+
+
 @pytest.mark.parametrize("schema", [None, "declared"])
 @pytest.mark.parametrize("format", ["jsonl", "avro", "parquet", "arrow"])
 def test_pairs_of_a_table_that_begins_anew_replace_those_of_earlier_runs_where_they_are_read(format: Any, schema: Any) -> None:
@@ -335,11 +369,7 @@ def test_pairs_of_a_table_that_begins_anew_replace_those_of_earlier_runs_where_t
 
 
 def test_pairs_that_begin_anew_at_one_position_again_replace_those_of_the_run_before() -> None:
-    for number, changes in enumerate((BEFORE, [(1, "A", 7), (5, "E", 7)], [(9, "only", 7)]), 1):
-        with beam.Pipeline(options=PipelineOptions(["--beam_joins_state=state"])) as pipeline:
-            kept = table_of(pipeline, [small(1, number, "kept")] if number < 2 else [], SMALL)
-            _ = kept | LatestTable()
-            written("pairs.jsonl", records="pairs", table="t")(changes_anew(pipeline, changes, None if number == 1 else 7))
+    pairs_of_runs(BEFORE, [(1, "A", 7), (5, "E", 7)], [(9, "only", 7)])
     with beam.Pipeline() as pipeline:
         table = pipeline | ReadChangeEvents("pairs-*.jsonl", format="debezium", table="t", key="id")
         _ = table | LatestTable() | WriteParquet("latest")

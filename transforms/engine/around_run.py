@@ -47,9 +47,9 @@ def around_run(pipeline: Pipeline, begin: Callable[[], None], end: Callable[[Any
 
 
 def before_run(pipeline: Pipeline, call: Callable[[], None]) -> None:
-    """Call a function before a run, behind every ``begin`` of :func:`around_run`, which has been called for the pipeline: the
-    folder of a state is locked then.
-    """
+    """Call a function before a run, behind every ``begin`` of :func:`around_run`: the folder of a state is locked then."""
+    if not hasattr(pipeline, _BEFORE):
+        around_run(pipeline, lambda: None, lambda result: None)
     getattr(pipeline, _BEFORE).append(call)
 
 
