@@ -8,12 +8,13 @@ from typing import Any
 import apache_beam as beam
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from pyarrow import csv, feather
 
-from beam_joins import Change, LatestTable, TableFromChangelog, TableToChanges
+from beam_joins import Change, FilterTable, LatestTable, TableFromChangelog, TableToChanges, vectorized
 from beam_joins.errors import OutputError
 from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines import table as table_command
@@ -343,6 +344,22 @@ def test_pairs_of_a_table_that_begins_anew_are_read_by_runs_that_go_on() -> None
             _ = table | LatestTable() | WriteParquet("latest")
     rows = [row["value"] for path in Path().glob("latest-*") for row in pq.read_table(path).to_pylist()]
     assert sorted(map(repr, rows)) == [repr({"id": 3, "name": "CC"}), repr({"id": 5, "name": "E"})]
+
+
+def test_pairs_of_a_pipeline_that_has_changed_are_read_again_as_its_table() -> None:
+    def filtered(rows: list[dict[str, Any]], *options: str, negate: bool) -> None:
+        with beam.Pipeline(options=PipelineOptions(["--beam_joins_state=state", *options])) as pipeline:
+            with_a = vectorized(lambda names: pc.match_substring(names["name"], "a"))
+            table = table_of(pipeline, rows, SMALL) | "filter" >> FilterTable(with_a, negate=negate)
+            written("pairs.jsonl", records="pairs", table="t")(table)
+
+    filtered([small(1, 1, "ab"), small(2, 2, "a"), small(3, 3, "b"), small(4, 3, "a")], negate=False)
+    filtered([small(5, 4, "b"), small(1, 5, None)], "--beam_joins_changed=rebuild", negate=True)
+    with beam.Pipeline() as pipeline:
+        table = pipeline | ReadChangeEvents("pairs-*.jsonl", format="debezium", table="t", key="id")
+        _ = table | LatestTable() | WriteParquet("latest")
+    rows = [row["value"] for path in Path().glob("latest-*") for row in pq.read_table(path).to_pylist()]
+    assert sorted(row["id"] for row in rows) == [3, 5]
 
 
 @pytest.mark.parametrize("schema", [None, "declared"])

@@ -20,7 +20,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins import Change, ChangeBatch, CountTable, OneToManyJoin, TableFromChangelog, content
+from beam_joins import Change, ChangeBatch, CountTable, FilterTable, OneToManyJoin, TableFromChangelog, content
 from beam_joins.errors import InputError, OutputError
 from beam_joins.io import WritePostgres
 from beam_joins.pipelines.base.input_error import input_error_in
@@ -469,3 +469,16 @@ def test_a_table_that_begins_anew_is_made_where_it_is_not_there(database: str, t
     ask(database, "DROP TABLE t CASCADE")
     run_anew(database, tmp_path / "state", ANEW)
     assert names(database) == {1: "a", 2: "BB", 4: "D", 7: "g"}
+
+
+def test_a_pipeline_that_has_changed_replaces_the_rows_of_the_one_before(database: str, tmp_path: Path) -> None:
+    def run(rows: list[dict[str, Any]], *more: str, negate: bool) -> dict[int, str]:
+        options = PipelineOptions([f"--beam_joins_state={tmp_path / 'state'}", "--beam_joins_partitions=2", *more])
+        with beam.Pipeline(runner=FnApiRunner(), options=options) as pipeline:
+            kept = FilterTable(lambda key, value: "a" in value["name"], negate=negate)
+            _ = table_of(pipeline, rows, SMALL) | "kept" >> kept | "t" >> WritePostgres(database, "t", key="id", create=True)
+        return names(database)
+
+    assert run([small(1, 1, "ab"), small(2, 2, "a"), small(3, 3, "b"), small(4, 3, "a")], negate=False) == {1: "ab", 2: "a", 4: "a"}
+    assert run([small(5, 4, "b"), small(1, 5, "c")], "--beam_joins_changed=rebuild", negate=True) == {1: "c", 3: "b", 5: "b"}
+    assert run([small(3, 6, None)], negate=True) == {1: "c", 5: "b"}
