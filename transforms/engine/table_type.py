@@ -117,6 +117,25 @@ def as_table(pcoll: PCollection[Any], of_table: TableType, physical: Physical = 
     return pcoll
 
 
+def begins_anew(table: PCollection[Any]) -> int | None:
+    """The position at which a table begins anew in this run, ``None`` where it goes on from earlier runs.
+
+    A table of a changed pipeline begins anew: its changes of this run are the inserts of all its rows at that position, and
+    the changes behind it. Rows that earlier runs gave are void. A sink of your own asks for it when it is applied, and
+    replaces them. A ``beam.Map`` of your own without ``with_output_types(table.element_type)`` forgets it.
+
+    Raises ``ValueError`` for anything that is no collection.
+
+    >>> import apache_beam as beam
+    >>> stock = beam.Pipeline() | beam.Create([Change("apple", None, 7, timestamp=1, position=1)])
+    >>> begins_anew(stock) is None
+    True
+    """
+    if not isinstance(table, PCollection):
+        raise ValueError(f"begins_anew takes a table, not {type(table).__name__}")
+    return table_type(table).anew
+
+
 def at_first_position(table: PCollection[Any]) -> PCollection[Any]:
     """The same table, known to have all its rows at the first position."""
     return as_table(table, table_type(table)._replace(order="first"), physical_of(table))
