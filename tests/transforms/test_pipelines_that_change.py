@@ -1,5 +1,8 @@
 """A folder goes on with another pipeline: what has changed is rebuilt from stored rows, or refused."""
 
+from contextlib import nullcontext
+from functools import partial
+
 import apache_beam as beam
 import pyarrow as pa
 import pytest
@@ -23,6 +26,7 @@ from beam_joins import (
     TableTableJoin,
     TableToChanges,
     WindowedAggregate,
+    versioned,
 )
 from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.table_type import is_batches, table_type
@@ -317,6 +321,32 @@ def test_a_changed_aggregate_of_a_stream_needs_its_history(tmp_path):
     run(weeks(0), FIRST, tmp_path / "first", state=tmp_path / "state")
     with pytest.raises(StateRefused, match=r"weeks \(WindowedAggregate\): initial was 0 and is 1: give its whole input"):
         run(weeks(1), SECOND, tmp_path / "refused", state=tmp_path / "state", changed="rebuild")
+
+
+def _times(factor):
+    return lambda left, right: left["n"] * factor
+
+
+def _said(joiner):
+    return versioned("1")(joiner)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "after", "is_another"),
+    [
+        (lambda left, right: left["n"], lambda left, right: -left["n"], True),
+        (_times(2), _times(3), True),
+        (_times(2), _times(2), False),
+        (_said(lambda left, right: left["n"]), _said(lambda left, right: -left["n"]), False),
+        (partial(max, 1), partial(max, 2), True),
+    ],
+)
+def test_a_function_of_the_same_name_is_another_one_where_it_does_other_things(before, after, is_another, tmp_path):
+    run(joined(joiner=before), FIRST[:3], tmp_path / "first", state=tmp_path / "state")
+    refused = pytest.raises(StateRefused, match=r"joined \(ForeignKeyJoin\): joiner(=.* is another function than before| was )")
+    with refused if is_another else nullcontext():
+        run(joined(joiner=after), [], tmp_path / "second", state=tmp_path / "state")
 
 
 @pytest.mark.slow

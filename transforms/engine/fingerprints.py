@@ -11,6 +11,7 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.key import type_name
+from beam_joins.function_versions import function_version
 from beam_joins.functions import vectorized, with_key
 from beam_joins.transforms.engine.arrow_input import arrow_schema, is_arrow
 from beam_joins.transforms.engine.element_types import pair_types
@@ -27,7 +28,9 @@ def fingerprint(
     transforms that made these.
     """
     shown = {name: displayed(value) for name, value in options.items() if value is not None}
-    return {"transform": kind, "options": shown, "inputs": list(map(_columns, inputs)), "upstream": list(map(list, upstream))}
+    versions = {name: version for name, value in options.items() if (version := function_version(value)) is not None}
+    columns = list(map(_columns, inputs))
+    return {"transform": kind, "options": shown, "functions": versions, "inputs": columns, "upstream": list(map(list, upstream))}
 
 
 def displayed(value: Any) -> Any:
