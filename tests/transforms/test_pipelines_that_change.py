@@ -26,10 +26,11 @@ from beam_joins import (
     TableTableJoin,
     TableToChanges,
     WindowedAggregate,
+    begins_anew,
     versioned,
 )
 from beam_joins.errors import StateRefused
-from beam_joins.transforms.engine.table_type import is_batches, table_type
+from beam_joins.transforms.engine.table_type import is_batches
 from tests.transforms import resumed_jobs
 from tests.transforms.resumed_jobs import LEFT, Lines, beam_deletes, history, lines_of, opaque, parts, stream, timed, typed
 
@@ -157,7 +158,7 @@ def run(built, records, out, *, state=None, partitions=3, changed="refuse", agai
             if not is_batches(made):
                 _ = made | f"lines of {name}" >> beam.ParDo(Lines(f"{out}.{name}", timed=True))
                 continue
-            anew[name] = table_type(made).anew
+            anew[name] = begins_anew(made)
             _ = made | f"changes of {name}" >> TableToChanges() | f"lines of {name}" >> beam.ParDo(Lines(f"{out}.{name}", timed=False))
             _ = (
                 made
@@ -347,6 +348,47 @@ def test_a_function_of_the_same_name_is_another_one_where_it_does_other_things(b
     refused = pytest.raises(StateRefused, match=r"joined \(ForeignKeyJoin\): joiner(=.* is another function than before| was )")
     with refused if is_another else nullcontext():
         run(joined(joiner=after), [], tmp_path / "second", state=tmp_path / "state")
+
+
+@pytest.mark.slow
+def test_tables_of_different_frontiers_begin_anew_at_the_last_of_them(tmp_path):
+    def apart(of):
+        def built(p, records):
+            left, right = tables(p, records)
+            early = typed(p, "right", of, "early")
+            made = (left, early if records is SECOND else right) | "joined" >> ForeignKeyJoin(both, foreign_key="by")
+            return {"joined": made, "counts": early | "counts" >> CountTable(group_by="n")}
+
+        return built
+
+    early = [each for each in FIRST if each[1]["at"] < 9]
+    later = [("right", {"id": "a", "n": 100, "at": 12}), ("right", {"id": "b", "n": 200, "at": CUT + 4})]
+    run(apart(early), FIRST, tmp_path / "first", state=tmp_path / "state")
+    anew = run(apart(later), SECOND, tmp_path / "second", state=tmp_path / "state", changed="rebuild")
+    assert anew["joined"] == CUT - 1
+    lefts = [each for each in RECORDS if each[0] == "left"]
+    run(joined("inner", both), [*lefts, *(each for each in [*early, *later] if each[0] == "right")], tmp_path / "whole")
+    made = changes_in(tmp_path / "second.joined")
+    assert min(change.position for change in made) == CUT - 1
+    assert content(made) == content(changes_in(tmp_path / "whole.joined"))
+
+
+def test_a_flatten_of_a_table_that_begins_anew_with_another_one_is_told(tmp_path):
+    def built(predicate):
+        def flattened(p, records):
+            left = typed(p, "left", records)
+            odd, even = left | "odd" >> FilterTable(_odd), left | "even" >> FilterTable(predicate)
+            return {"both": (odd, even) | beam.Flatten(), "filtered": (odd, even) | "all" >> beam.Flatten() | FilterTable(_any)}
+
+        return flattened
+
+    run(built(_even), FIRST, tmp_path / "first", state=tmp_path / "state")
+    with pytest.raises(ValueError, match="flattened with others.*: apply FilterTable or MapTable behind the Flatten"):
+        run(built(lambda key, row: key == 2), [], tmp_path / "second", state=tmp_path / "state", changed="rebuild")
+
+
+def _odd(key, row):
+    return key % 2 == 1
 
 
 @pytest.mark.slow

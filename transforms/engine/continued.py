@@ -2,17 +2,12 @@
 table that it makes begins anew.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
-import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.keys.key_columns import factorize
-from beam_joins.sorting import ends, integers, valid
 from beam_joins.transforms.engine.fingerprints import fingerprint, label_of
 from beam_joins.transforms.engine.resumed.pipeline_changes import Rules
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
@@ -21,8 +16,8 @@ from beam_joins.transforms.engine.stored_content import (
     NotStored,
     StoredContent,
     collections_in,
+    from_position,
     producer_of,
-    with_each,
 )
 from beam_joins.transforms.engine.table_type import as_table, is_table, physical_of, table_type
 
@@ -50,22 +45,25 @@ def continued(
     public[label] = Applied(transform, inputs, table_stage)
     if decision.verdict != "rebuilt":
         return build(inputs)
-    frontiers = [plan.anew[each] for each in decision.upstream if each in plan.anew]
-    if label in plan.read_again:
-        frontier = plan.frontier(label)
-        frontiers += [] if frontier is None else [frontier]
-    elif not within:
-        content = StoredContent(folder, public)
+    is_read_again = label in plan.read_again
+    if is_read_again:
+        position = plan.frontier(label)
+    elif within:
+        position = max((plan.anew[each] for each in within if each in plan.anew), default=None)
+    else:
+        above = {
+            id(each): [plan.anew[one] for one in labels if one in plan.anew]
+            for each, labels in zip(collections, upstream, strict=True)
+        }
         try:
-            inputs = with_each(inputs, content.with_changes)
+            inputs, position = StoredContent(folder, public).with_changes(inputs, above)
         except NotStored as source:
             plan.lacks_history(decision, str(source))
             return build(inputs)
-        frontiers += content.frontiers
-    if not frontiers:  # no row is stored
+    if position is None:  # no row is stored
         return build(inputs)
-    plan.anew[label] = min(frontiers)
-    return _beginning_anew(build(inputs), plan.anew[label], collapses=label in plan.read_again)
+    plan.anew[label] = position
+    return _beginning_anew(build(inputs), position, collapses=is_read_again)
 
 
 def _upstream(pcoll: PCollection[Any], public: Mapping[str, Applied]) -> list[str]:
@@ -86,38 +84,12 @@ def _public_transforms(pipeline: Any) -> dict[str, Applied]:
 
 
 def _beginning_anew(outputs: Any, position: int, *, collapses: bool) -> Any:
-    """The outputs of a transform, whose table begins anew at a position. ``collapses``: the changes of a table up to it
-    become inserts at it.
-    """
+    """The outputs of a transform, whose table begins anew at a position. ``collapses``: the table has changes in front of it."""
     if isinstance(outputs, tuple):
         made = [_beginning_anew(each, position, collapses=collapses) for each in outputs]
         return type(outputs)(*made) if hasattr(outputs, "_fields") else tuple(made)
     if not isinstance(outputs, PCollection) or not is_table(outputs):
         return outputs
-    of_table, physical = table_type(outputs)._replace(anew=position), physical_of(outputs)
     if collapses:
-        outputs = outputs | "From the frontier" >> beam.FlatMap(_from_frontier, position)
-        outputs.element_type = ChangeBatch
-    return as_table(outputs, of_table, physical)
-
-
-def _from_frontier(batch: ChangeBatch, position: int) -> Iterator[ChangeBatch]:
-    """The changes of a batch that has all of each row, with those up to a position as one insert at it."""
-    at, (code,) = integers(batch.position), factorize(batch.key)
-    by = np.lexsort((at, code))
-    early = by[at[by] <= position]
-    kept = at > position
-    last = early[ends(code[early])]
-    kept[last[valid(batch.new)[last]]] = True
-    some = batch.filter(pa.array(kept))
-    positions = integers(some.position)
-    before = pa.array(integers(some.before.fill_null(-1)), mask=np.asarray(~valid(some.before) | (positions <= position)))
-    if len(some):
-        yield ChangeBatch(
-            key=some.key,
-            new=some.new,
-            before=before,
-            timestamp=some.timestamp,
-            position=pa.array(np.maximum(positions, position)),
-            earlier=some.earlier,
-        )
+        outputs = from_position(outputs, position)
+    return as_table(outputs, table_type(outputs)._replace(anew=position), physical_of(outputs))

@@ -2,17 +2,20 @@
 through the steps between it and the transform.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.snapshot import Described, read_snapshot
-from beam_joins.sorting import combine_chunks
+from beam_joins.keys.key_columns import factorize
+from beam_joins.sorting import combine_chunks, ends, integers, valid
+from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.resumed.memory import Memory
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, without_state
 from beam_joins.transforms.engine.table_type import Physical, as_table, is_table, physical_of, table_type
@@ -74,32 +77,44 @@ def _side_inputs(applied: AppliedPTransform) -> bool:
 class StoredContent:
     """The content of collections at the frontier of the runs before. ``public`` has the transforms whose state is in the
     folder or may be, by their full labels.
-
-    ``frontiers`` are those of the sources whose rows were taken.
     """
 
     def __init__(self, folder: StateFolder, public: Mapping[str, Applied]) -> None:
         self._folder, self._public = folder, public
         self._made: dict[int, PCollection[Any] | None] = {}
-        self._whole: dict[int, PCollection[Any]] = {}
-        self.frontiers: list[int] = []
+        self._frontiers: list[int] = []
 
-    def of(self, pcoll: PCollection[Any]) -> PCollection[Any] | None:
-        """The rows of a table as inserts at the frontier, ``None`` where it has them; raises :class:`NotStored`."""
+    def with_changes(self, inputs: Any, above: Mapping[int, Sequence[int]]) -> tuple[Any, int | None]:
+        """The inputs of a transform, each table with its rows at the frontier and the changes of this run, and the position of all
+        these rows, ``None`` without any; raises :class:`NotStored`. ``above`` are the positions at which tables begin anew that an
+        input, by its identity, is made of.
+        """
+        tables: dict[int, tuple[PCollection[Any], list[int]]] = {}
+        for pcoll in filter(is_table, collections_in(inputs)):
+            if id(pcoll) not in tables:
+                self._frontiers = [*above[id(pcoll)]]
+                tables[id(pcoll)] = self._whole(pcoll, len(tables)), self._frontiers
+        position = max((each for _, frontiers in tables.values() for each in frontiers), default=None)
+
+        def table(pcoll: PCollection[Any]) -> PCollection[Any]:
+            whole, frontiers = tables.get(id(pcoll), (pcoll, []))
+            if not frontiers or position is None or min(frontiers) == position:
+                return whole
+            if id(pcoll) not in collapsed:
+                collapsed[id(pcoll)] = from_position(whole, position, f"Input {len(collapsed)} from the frontier")
+            return collapsed[id(pcoll)]
+
+        collapsed: dict[int, PCollection[Any]] = {}
+        return with_each(inputs, table), position
+
+    def _whole(self, pcoll: PCollection[Any], number: int) -> PCollection[Any]:
         with without_state(pcoll.pipeline):
-            return self._of(pcoll)
-
-    def with_changes(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """A table with its rows at the frontier and the changes of this run; raises :class:`NotStored`."""
-        if id(pcoll) not in self._whole:
-            stored = self.of(pcoll) if is_table(pcoll) else None
-            whole = pcoll
-            if stored is not None:
-                whole = (stored, pcoll) | f"All rows of input {len(self._whole)}" >> beam.Flatten()
-                whole.element_type = pcoll.element_type
-                whole = as_table(whole, table_type(pcoll), physical_of(pcoll).at_most("checked"))
-            self._whole[id(pcoll)] = whole
-        return self._whole[id(pcoll)]
+            stored = self._of(pcoll)
+        if stored is None:  # it has all its rows
+            return pcoll
+        whole: PCollection[Any] = (stored, pcoll) | f"All rows of input {number}" >> beam.Flatten()
+        whole.element_type = pcoll.element_type
+        return as_table(whole, table_type(pcoll)._replace(anew=None), physical_of(pcoll).at_most("checked"))
 
     def _of(self, pcoll: PCollection[Any]) -> PCollection[Any] | None:
         if id(pcoll) not in self._made:
@@ -136,7 +151,7 @@ class StoredContent:
         of_table, begin = table_type(pcoll), pcoll.pipeline
         memory = self._folder.stored(stage, of_table.value_column)
         if memory.frontier is not None:
-            self.frontiers.append(memory.frontier)
+            self._frontiers.append(memory.frontier)
         parts = [part for _, of_partition in sorted(memory.partitions.items()) for _, part in of_partition if part is not None]
         described = begin | _label(f"parts of {stage}") >> beam.Create(parts).with_output_types(dict[str, Any])
         rows = described | _label(stage) >> beam.FlatMap(_inserts, memory)
@@ -157,3 +172,27 @@ def _inserts(part: Described, memory: Memory) -> Iterator[ChangeBatch]:
         key, value, timestamp = (combine_chunks(some[name]) for name in ("key", "value", "timestamp"))
         positions = pa.repeat(pa.scalar(memory.frontier, pa.int64()), len(some))
         yield ChangeBatch(key=key, new=value, before=pa.nulls(len(some), pa.int64()), timestamp=timestamp, position=positions)
+
+
+def from_position(table: PCollection[Any], position: int, label: str = "From the frontier") -> PCollection[Any]:
+    """A table whose changes up to a position are one insert at it for each row that is there."""
+    with without_state(table.pipeline):
+        whole = prepared(table, label, needs="whole")
+    rows = whole | f"{label} on" >> beam.FlatMap(_from_position, position)
+    rows.element_type = ChangeBatch
+    return as_table(rows, table_type(table), physical_of(whole))
+
+
+def _from_position(batch: ChangeBatch, position: int) -> Iterator[ChangeBatch]:
+    at, (code,) = integers(batch.position), factorize(batch.key)
+    by = np.lexsort((at, code))
+    early = by[at[by] <= position]
+    last = early[ends(code[early])]
+    kept = at > position
+    kept[last[valid(batch.new)[last]]] = True
+    some = batch.filter(pa.array(kept))
+    at = integers(some.position)
+    before = pa.array(integers(some.before.fill_null(-1)), mask=~valid(some.before) | (at <= position))
+    if len(some):
+        columns = {"key": some.key, "new": some.new, "timestamp": some.timestamp, "earlier": some.earlier}
+        yield ChangeBatch(**columns, before=before, position=pa.array(np.maximum(at, position)))
