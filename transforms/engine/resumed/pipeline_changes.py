@@ -101,7 +101,10 @@ def _of_options(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator
         if options.get(name) != after.get(name):
             yield f"{name} was {options.get(name)!r} and is {after.get(name)!r}", rules.of_option(name)
         elif functions.get(name) != functions_after.get(name) and name in functions:
-            yield f"{name}={after[name]} is another function than before", rules.of_option(name)
+            yield (
+                f"{name}={after[name]} is another function than before, by its source or the values that it refers to (see versioned)",
+                rules.of_option(name),
+            )
 
 
 def _of_inputs(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:
