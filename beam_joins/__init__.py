@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         WindowedTableOutputs,
     )
     from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-    from beam_joins.transforms.engine.table_type import as_windowed_table
+    from beam_joins.transforms.engine.table_type import as_windowed_table, begins_anew
     from beam_joins.transforms.filter_table import FilterTable
     from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
     from beam_joins.transforms.latest_table import LatestTable
@@ -102,6 +102,7 @@ __all__ = [
     "WindowedTableOutputs",
     "WindowedTableToStream",
     "as_windowed_table",
+    "begins_anew",
     "content",
     "vectorized",
     "versioned",
@@ -113,7 +114,7 @@ _ELSEWHERE = {
     "ChangeBatch": "beam_joins.batch",
     **dict.fromkeys(["CorruptData", "InputError", "OutputError", "StateRefused"], "beam_joins.errors"),
     "StateFolder": "beam_joins.transforms.engine.resumed.state_folder",
-    "as_windowed_table": "beam_joins.transforms.engine.table_type",
+    **dict.fromkeys(["as_windowed_table", "begins_anew"], "beam_joins.transforms.engine.table_type"),
     "vectorized": "beam_joins.functions",
     "versioned": "beam_joins.function_versions",
     "with_key": "beam_joins.functions",

@@ -199,7 +199,10 @@ class _Program:
                 return text
             self.has_functions |= of is None
             return f"{text} {xxh3_64_hexdigest(value.__reduce__()[1][0])}"
-        if _is_followed(kind.__module__, of) or is_dataclass(value) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+        has_fields = is_dataclass(value) or (isinstance(value, tuple) and hasattr(kind, "_fields"))
+        if _is_foreign(_place(kind.__module__)):
+            return _ADDRESS.sub("", repr(value)) if has_fields else _name(kind)
+        if has_fields or _is_followed(kind.__module__, of):
             return self._later(value, lambda: f"{self._class(kind, of)}({self._state(value, of)})")
         return _name(kind)
 

@@ -199,8 +199,8 @@ _lines: dict[str, list[str]] = {}
 def _source(file: str, variables: dict[str, Any]) -> _Source | None:
     linecache.checkcache(file)
     lines = linecache.getlines(file, variables)
-    if not lines:
-        return None
+    if not lines:  # the source of an example is there only while it runs
+        return _sources.get(file)
     if _lines.get(file) != lines:
         try:
             with warnings.catch_warnings(action="ignore"):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchmarks.data.nightly import ALL, FIRST, SHARES, provide_nightly
+from beam_joins import StateFolder
+from benchmarks.data.nightly import ALL, FIRST, SHARES, THOUSANDTH, provide_nightly
 from benchmarks.harness.comparison import compare
 from benchmarks.harness.process import ROOT
 from benchmarks.works import WORKS, Work
@@ -26,9 +27,21 @@ class Job:
     work: Work = WORKS["fk-uniform"]
     imported: str = "beam_joins.transforms.foreign_key_join, beam_joins.pipelines.io.read_parquet"
 
-    def arguments(self, data: Path, out: Path, state: Path | None) -> list[str]:
+    def arguments(self, data: Path, out: Path, state: Path | None, *, how: str = "inner", rebuild: bool = False) -> list[str]:
         """What Python runs for a piece."""
-        job = ["-m", "benchmarks.contestants.beam_joins", "--work", self.work.name, "--data", str(data), "--out", str(out)]
+        job = [
+            "-m",
+            "benchmarks.contestants.beam_joins",
+            "--work",
+            self.work.name,
+            "--data",
+            str(data),
+            "--out",
+            str(out),
+            "--how",
+            how,
+        ]
+        job += ["--rebuild"] if rebuild else []
         return job if state is None else [*job, "--state", str(state)]
 
 
@@ -69,10 +82,19 @@ class Nights:
         self._run(f"{FIRST}, without state", FIRST, "without")
         self._run(ALL, ALL, ALL)
         for piece in (FIRST, *SHARES):
+            if piece == THOUSANDTH and isinstance(self._what, Job):
+                self._measure_rebuild(self._what, piece)
             self._run(piece, piece, f"pieces/{piece}", self._scratch / "state")
         comparison = compare(self._scratch / ALL, self._scratch / "pieces", next(iter(self._what.work.results.values())))
         if not comparison.same:
             raise SystemExit(f"the pieces give other rows than one run: {comparison}")
+
+    def _measure_rebuild(self, what: Job, piece: str) -> None:
+        """A left join over everything, and one in place of the inner join, of which the folder has the state."""
+        StateFolder.copy(str(self._scratch / "state"), str(self._scratch / "copy"))
+        self._timed(f"{ALL}, left join", what.arguments(self._data / ALL, self._scratch / "left", None, how="left"))
+        rebuilt = what.arguments(self._data / piece, self._scratch / "rebuilt", self._scratch / "copy", how="left", rebuild=True)
+        self._timed(f"{piece}, rebuilt as a left join", rebuilt)
 
     def _run(self, name: str, piece: str, out: str, state: Path | None = None) -> None:
         self._timed(name, self._what.arguments(self._data / piece, self._scratch / out, state))

@@ -28,7 +28,7 @@ from apache_beam.transforms import environments
 from beam_joins import InputError
 from beam_joins.pipelines.runners import loopback
 from beam_joins.pipelines.runners.jars import CACHE
-from beam_joins.transforms.engine.transform import label_of
+from beam_joins.transforms.engine.fingerprints import label_of
 
 ROOT = Path(__file__).parent.parent
 PRIVATE = {
@@ -36,7 +36,7 @@ PRIVATE = {
     "pipelines/runners/direct_channel.py": {"_data_buffer_time_limit_ms", "_exception", "_external_payload", "_futures_by_id"},
     "pipelines/runners/flink_job.py": {"_job_id"},
     "transforms/engine/stored_files.py": {"_pipeline_options"},
-    "transforms/engine/transform.py": {"_current_transform"},
+    "transforms/engine/fingerprints.py": {"_current_transform"},
 }
 """Beam's private names, by the modules that use them."""
 REPLACED = {
@@ -174,10 +174,15 @@ def test_file_systems_list_a_prefix_and_have_their_options() -> None:
 
 class _Labelled(beam.PTransform[Any, Any]):
     def expand(self, pvalue: Any) -> Any:
-        assert label_of(pvalue.pipeline) == "outer/inner", "look at label_of in transforms/engine/transform.py"
+        assert label_of(pvalue.pipeline) == "outer/inner", "look at label_of in transforms/engine/fingerprints.py"
         stack = [type(each.transform) for each in pvalue.pipeline.transforms_stack]
-        assert stack[-1] is _Labelled, "look at fingerprint in transforms/engine/transform.py"
-        return pvalue | beam.Map(str)
+        assert stack[-1] is _Labelled, "look at continued in transforms/engine/continued.py"
+        made = pvalue | beam.Map(str)
+        look = "look at producer_of in transforms/engine/stored_content.py"
+        assert made.producer.parent is pvalue.pipeline.transforms_stack[-1], look
+        assert list(made.producer.outputs.values()) == [made], look
+        assert made.producer.inputs == (pvalue,), look
+        return made
 
 
 class _Outer(beam.PTransform[Any, Any]):

@@ -7,9 +7,11 @@ does (:class:`FileLock`, :func:`write_whole`, :func:`rename`).
 """
 
 from beam_joins.errors import StateRefused
+from beam_joins.transforms.engine.around_run import before_run
 from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
 from beam_joins.transforms.engine.beam_schemas import batches_of_rows, row_type, rows_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global, require_tables
 from beam_joins.transforms.engine.metrics import (
@@ -50,8 +52,7 @@ from beam_joins.transforms.engine.stored_files import (
     write_whole,
 )
 from beam_joins.transforms.engine.table_rows import last_of_each, newest
-from beam_joins.transforms.engine.table_type import TableType, at_first_position, is_batches, table_type
-from beam_joins.transforms.engine.transform import label_of
+from beam_joins.transforms.engine.table_type import TableType, at_first_position, begins_anew, is_batches, table_type
 
 __all__ = [
     "ABSENT_DELETES",
@@ -80,6 +81,8 @@ __all__ = [
     "as_arrow",
     "at_first_position",
     "batches_of_rows",
+    "before_run",
+    "begins_anew",
     "calling",
     "cause",
     "choice",

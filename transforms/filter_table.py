@@ -22,8 +22,9 @@ from beam_joins.transforms.engine.incoming_tables import batch_of, in_batches
 from beam_joins.transforms.engine.input_checks import MAKE_A_TABLE, elements_of, require_collections
 from beam_joins.transforms.engine.option_checks import flag, function
 from beam_joins.transforms.engine.output_types import Handled
+from beam_joins.transforms.engine.resumed.pipeline_changes import OF_RECORDS, Rules
 from beam_joins.transforms.engine.table_rows import changes_in_python
-from beam_joins.transforms.engine.table_type import TableType, as_table, is_batches, is_changes, physical_of, table_type
+from beam_joins.transforms.engine.table_type import TableType, as_table, is_table, physical_of, table_type
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 
 
@@ -63,15 +64,19 @@ class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[
         self._predicate = function("predicate", predicate, "of key and value")
         self._negate = flag("negate", negate)
 
+    def rules_for(self, inputs: list[PCollection[Any]]) -> Rules:
+        """Pairs that were filtered out are not stored."""
+        return self.rules if all(map(is_table, inputs)) else OF_RECORDS
+
     def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         """The filtered table."""
         require_collections("FilterTable", pvalue)
         if is_of_others(pvalue.element_type, Change, ChangeBatch, tuple):
             raise ValueError(f"FilterTable takes changes or (key, value) pairs, not {elements_of(pvalue)}: {MAKE_A_TABLE}")
-        is_table, of_table = is_batches(pvalue) or is_changes(pvalue), table_type(pvalue)
+        of_changes, of_table = is_table(pvalue), table_type(pvalue)
         functions, negate = self.handling.functions, self._negate
-        called = functions.function("predicate", self._predicate, fresh=is_table)
-        if is_table and isinstance(called, vectorized):
+        called = functions.function("predicate", self._predicate, fresh=of_changes)
+        if of_changes and isinstance(called, vectorized):
             with called_with_no_rows():
                 _truth(called, pa.nulls(0, of_table.value_column))
 
@@ -112,8 +117,8 @@ class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[
                 raise ValueError(f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: {MAKE_A_TABLE}")
             yield from functions.take()
 
-        kept = self.handling.apply("Filter", beam.FlatMap(filtered), in_batches(pvalue) if is_table else pvalue)
-        if is_table:
+        kept = self.handling.apply("Filter", beam.FlatMap(filtered), in_batches(pvalue) if of_changes else pvalue)
+        if of_changes:
             kept.element_type = ChangeBatch
             return as_table(kept, of_table, physical_of(pvalue))
         # a typed pair's coder would not write the None of a tombstone

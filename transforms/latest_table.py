@@ -54,8 +54,8 @@ class LatestTable(Transform[TableInput, PCollection[Any]]):
     ('k', 2)
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """Apply the transform."""
+    def outputs_of(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """The outputs for the table."""
         require_global("LatestTable", pcoll)
         require_tables("LatestTable", pcoll)
         require_bounded("LatestTable", "apply TableToStream, whose elements are the rows as they change", pcoll)

@@ -28,6 +28,7 @@ from beam_joins.transforms.engine.option_checks import choice, columns
 from beam_joins.transforms.engine.raw_changelog import RawChangelog, no_records, options_of, require_columns_there
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.replay_options import has_one_turn, union_with_stored
+from beam_joins.transforms.engine.resumed.pipeline_changes import OF_RECORDS
 from beam_joins.transforms.engine.routed_records import RecordRoute
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import Order, Physical, TableType, as_table
@@ -136,6 +137,9 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
     {'bio': 'long'}
     {'bio': 'long', 'name': 'Ann'}
     """
+
+    rules = OF_RECORDS._replace(options={"emit": "kept", "schema": "kept"})
+    table_stage = "Replay"
 
     def __init__(
         self,

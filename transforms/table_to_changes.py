@@ -9,7 +9,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_tables
+from beam_joins.transforms.engine.input_checks import require_tables, warn_of_void_rows
 from beam_joins.transforms.engine.output_types import TableInput
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import as_table, physical_of, table_type
@@ -34,9 +34,10 @@ class TableToChanges(Transform[TableInput, PCollection[Change[Any, Any]]]):
     Change(key=1, old={'name': 'Ann'}, new={'name': 'Bob'}, timestamp=8, position=8)
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """Apply the transform."""
+    def outputs_of(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """The outputs for the table."""
         require_tables("TableToChanges", pcoll)
+        warn_of_void_rows(pcoll)
         of_table = table_type(pcoll)
 
         timed = at_event_times(pcoll)

@@ -12,7 +12,7 @@ from beam_joins.iso_times import NO_TIME
 from beam_joins.positions import times_or_null
 from beam_joins.transforms.engine.beam_schemas import row_type, rows_of
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_tables
+from beam_joins.transforms.engine.input_checks import require_tables, warn_of_void_rows
 from beam_joins.transforms.engine.option_checks import choice, columns
 from beam_joins.transforms.engine.output_types import TableInput
 from beam_joins.transforms.engine.plain_rows import PlainRows
@@ -56,10 +56,12 @@ class TableToRows(Transform[TableInput, PCollection[beam.Row]]):
         self._records: RowRecords = choice("records", records, RowRecords)
         self._key = None if key is None else columns("key", key)
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[beam.Row]:
-        """Apply the transform."""
+    def outputs_of(self, pcoll: PCollection[Any]) -> PCollection[beam.Row]:
+        """The outputs for the table."""
         require_tables("TableToRows", pcoll)
         plain = PlainRows("TableToRows", table_type(pcoll), self._key)
+        if self._records != "rows":
+            warn_of_void_rows(pcoll)
         schema, timed, records = _schema(plain, self._records), at_event_times(pcoll), self._records
 
         def final_rows(batch: pa.RecordBatch) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.opaque import python_values
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_tables
+from beam_joins.transforms.engine.input_checks import require_tables, warn_of_void_rows
 from beam_joins.transforms.engine.output_types import Stream, TableInput
 from beam_joins.transforms.engine.table_rows import keys_in_python
 from beam_joins.transforms.engine.table_type import table_type
@@ -34,12 +34,13 @@ class TableToStream(Transform[TableInput, Stream]):
     ('k', None)
     """
 
-    def expand(self, pcoll: PCollection[Any]) -> PCollection[Any]:
-        """Apply the transform."""
+    def outputs_of(self, pcoll: PCollection[Any]) -> PCollection[Any]:
+        """The outputs for the table."""
         require_tables("TableToStream", pcoll)
         of_table = table_type(pcoll)
         if of_table.windowed:
             raise ValueError("a windowed table is written to a stream only through a mapping: use WindowedTableToStream(fn)")
+        warn_of_void_rows(pcoll)
 
         timed = at_event_times(pcoll)
 

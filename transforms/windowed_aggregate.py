@@ -17,6 +17,7 @@ from beam_joins.transforms.engine.operator import Turn, in_time
 from beam_joins.transforms.engine.option_checks import OF_AGGREGATE, function, initial_of
 from beam_joins.transforms.engine.output_types import HandledWindowedTableOutputs, StreamInput, Table, WindowedTableOutputs
 from beam_joins.transforms.engine.replay import Replay
+from beam_joins.transforms.engine.resumed.pipeline_changes import OF_RECORDS
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
 from beam_joins.transforms.engine.table_rows import records_of
 from beam_joins.transforms.engine.table_type import WHOLE, as_table
@@ -81,6 +82,7 @@ class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, Ha
     """
 
     outputs = (WindowedTableOutputs, HandledWindowedTableOutputs)
+    rules = OF_RECORDS._replace(options={"stream_schema": "kept"})
 
     def __init__(
         self,

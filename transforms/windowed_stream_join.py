@@ -23,6 +23,7 @@ from beam_joins.transforms.engine.option_checks import choice
 from beam_joins.transforms.engine.output_types import HandledWindowedStreamOutputs, StreamInput, WindowedStreamOutputs
 from beam_joins.transforms.engine.replay import Replay
 from beam_joins.transforms.engine.replay_options import union_with_stored
+from beam_joins.transforms.engine.resumed.pipeline_changes import OF_RECORDS
 from beam_joins.transforms.engine.stream_join import (
     SIDES,
     batches_joined,
@@ -108,6 +109,7 @@ class WindowedStreamJoin(
     """
 
     outputs = (WindowedStreamOutputs, HandledWindowedStreamOutputs)
+    rules = OF_RECORDS._replace(options={"joiner": "kept", "schema": "kept", "stream_schemas": "kept"})
 
     def __init__(
         self,

@@ -10,9 +10,10 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.copying import copied
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_tables
+from beam_joins.transforms.engine.input_checks import require_tables, warn_of_void_rows
 from beam_joins.transforms.engine.option_checks import function
 from beam_joins.transforms.engine.output_types import Handled, Stream, TableInput
+from beam_joins.transforms.engine.resumed.pipeline_changes import Rules
 from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.table_rows import changes_in_python
 from beam_joins.transforms.engine.table_type import TableType, as_windowed_table, table_type
@@ -46,6 +47,8 @@ class WindowedTableToStream(HandlesExceptions[TableInput, Stream, Handled[Stream
     (('home', 0), 7)
     """
 
+    rules = Rules("rebuilt", {"fn": "kept"})
+
     def __init__(self, fn: Mapping) -> None:
         super().__init__()
         self._fn: Mapping = function("fn", fn, "of key, window and value that gives the stream's (key, value)")
@@ -58,6 +61,7 @@ class WindowedTableToStream(HandlesExceptions[TableInput, Stream, Handled[Stream
             raise ValueError(
                 "WindowedTableToStream takes a windowed table, such as WindowedAggregate gives: this one is not, use TableToStream"
             )
+        warn_of_void_rows(pvalue)
         functions = self.handling.functions
         run = beam.FlatMap(_mapping(functions, functions.function("fn", self._fn), table, at_event_time(pvalue)))
         mapped = self.handling.apply("Map", run, in_batches(as_windowed_table(pvalue)))

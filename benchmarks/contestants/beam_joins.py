@@ -3,7 +3,7 @@ record each.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import apache_beam as beam
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, TableFromChangelog, TableTableJoin, WindowedStreamJoin
 from beam_joins.content import Emit
 from beam_joins.fields import names_in
+from beam_joins.how import How
 from beam_joins.io import ReadParquet, WriteParquet
 from benchmarks.contestants.beam_pipeline import ENVIRONMENTS, add_runner, pipeline, schema
 from benchmarks.contestants.command import Task, parser, task
@@ -37,19 +38,22 @@ def main(argv: list[str] | None = None) -> None:
     made.add_argument("--environment", choices=ENVIRONMENTS, default="pool", help="what runs Python on Spark (default: %(default)s)")
     made.add_argument("--partitions", type=int, metavar="N", help="partitions of every join (default: as suggested for the input)")
     made.add_argument("--state", metavar="DIR", help="go on where the last run with this folder ended, and keep its partitions")
+    made.add_argument("--how", choices=get_args(How), default="inner", help="how a foreign-key join joins (default: %(default)s)")
+    made.add_argument("--rebuild", action="store_true", help="rebuild what has changed since the last run with the state")
     options = made.parse_args(argv)
     assigned = task(options)
     asked = [f"--beam_joins_partitions={options.partitions}"] if options.partitions else []
     asked += [f"--beam_joins_state={options.state}"] if options.state else []
+    asked += ["--beam_joins_changed=rebuild"] if options.rebuild else []
     with pipeline(options.runner, environment=options.environment, options=asked) as run:
-        build(run, assigned, options.functions)
+        build(run, assigned, options.functions, options.how)
 
 
-def build(run: beam.Pipeline, assigned: Task, functions: Functions) -> None:
+def build(run: beam.Pipeline, assigned: Task, functions: Functions, how: How = "inner") -> None:
     """The pipeline of a work, from its files to its files."""
     names = WORKS[assigned.work].tables
     sources = [run | f"read {name}" >> ReadParquet(assigned.input_files(name)) for name in names]
-    result = _streams(sources, functions) if assigned.work == "streams" else _tables(assigned.work, sources, functions)
+    result = _streams(sources, functions) if assigned.work == "streams" else _tables(assigned.work, sources, functions, how)
     _ = result | "write" >> WriteParquet(str(assigned.out / "part"), schema=schema(assigned.work))
 
 
@@ -59,7 +63,7 @@ def _table(work: str, name: str) -> TableFromChangelog:
     return TableFromChangelog(**options, except_columns=about, emit=_EMIT.get(work, "updates"))
 
 
-def _tables(work: str, sources: list[Any], functions: Functions) -> Any:
+def _tables(work: str, sources: list[Any], functions: Functions, how: How) -> Any:
     tables = [source | f"table {name}" >> _table(work, name) for name, source in zip(WORKS[work].tables, sources, strict=True)]
     if work == "changelog":
         return tables[0] | beam.Map(_old_and_new)
@@ -74,7 +78,7 @@ def _tables(work: str, sources: list[Any], functions: Functions) -> Any:
     foreign_key: Any = reference if functions == "columns" else lambda key, order: order[reference]
     joiner = _JOINERS["fk-wide" if WORKS[work].wide else "fk", functions]
     broadcast = WORKS[work].small_right
-    join = ForeignKeyJoin(joiner, foreign_key=foreign_key, schema=_values(work, functions), broadcast=broadcast)
+    join = ForeignKeyJoin(joiner, foreign_key=foreign_key, how=how, schema=_values(work, functions), broadcast=broadcast)
     joined = tuple(tables) | join
     if work == "fk-final":
         return joined | LatestTable() | beam.Map(_rows)

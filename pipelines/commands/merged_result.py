@@ -56,17 +56,17 @@ class MergedResult:
             table.prepare(create=True, widen=not first)
             self._table = table
 
-    def merge(self, path: str, *, run: int | None, first: bool) -> None:
-        """Merge the changes of a run, which are in a file. The first run replaces all rows.
+    def merge(self, path: str, *, run: int | None, anew: bool) -> None:
+        """Merge the changes of a run, which are in a file; ``anew``: in place of all rows.
 
         Raises OutputError.
         """
         assert self._table is not None
-        self._table.merge(partial(merged_changes, path), run=run, anew=first)
+        self._table.merge(partial(merged_changes, path), run=run, anew=anew)
 
     def replace(self, path: str) -> None:
         """Replace all rows by those of a run that stands alone."""
-        self.merge(path, run=None, first=True)
+        self.merge(path, run=None, anew=True)
 
     def _table_of(self, job: Job) -> MergedTable:
         if job.foreign_key and 0 in LACKING.get(job.how, ()):

@@ -18,6 +18,7 @@ from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.joined import completed, has_both, join_of, refers_to_none
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import WatchedReport, WatchedRun, log_beside
+from beam_joins.pipelines.formats.change_records import Anew
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows
 from beam_joins.pipelines.io.sources.read_table import ReadTable
@@ -40,19 +41,22 @@ StartRunner: TypeAlias = Callable[[int], AbstractContextManager[PipelineOptions]
 
 def run_job(
     job: Job, outputs: Sequence[Output], staging: Staging, start: StartRunner, progress: Progress, folder: StateFolder | None = None
-) -> WatchedReport:
-    """Run the pipeline of a job, which writes parts of the outputs; gives the report that names them, and what was observed.
+) -> tuple[WatchedReport, tuple[Output, ...]]:
+    """Run the pipeline of a job, which writes parts of the outputs; gives the report that names them, and what was observed, and
+    the outputs as their parts are merged.
 
-    With a folder the run goes on where the last one ended.
+    With a folder the run goes on where the last one ended. Raises InputError for an output that cannot begin anew, as the
+    result does.
     """
     report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
     with ExitStack() as running:
         with progress.phase("starting the runner"):
             ready = running.enter_context(start(sum(each.bytes for each in job.changelogs)))
         run = WatchedRun(job.changelogs, report_path, staging.size_text)
-        watched = run.run(pipeline_of(job, outputs, ready, staging, report_path, folder), progress)
+        pipeline, made = pipeline_of(job, outputs, ready, staging, report_path, folder)
+        watched = run.run(pipeline, progress)
     with progress.phase("finishing"):
-        return run.report(watched)
+        return run.report(watched), made
 
 
 def pipeline_of(
@@ -62,9 +66,9 @@ def pipeline_of(
     staging: Staging,
     report_path: str,
     folder: StateFolder | None,
-) -> beam.Pipeline:
-    """The pipeline, which writes parts of the outputs, and a report that names them; with a folder it goes on
-    where the last run ended.
+) -> tuple[beam.Pipeline, tuple[Output, ...]]:
+    """The pipeline, which writes parts of the outputs, as these are given back, and a report that names them; with a folder it
+    goes on where the last run ended.
     """
     replay = options.view_as(ReplayOptions)
     if folder is None or folder.partitions is None:  # else as many as in the runs before
@@ -80,12 +84,13 @@ def pipeline_of(
     if len(job.changelogs) > 1 and job.how not in ("semi", "anti"):
         matched = TallyRows(job.changelogs[0].name, {MATCHED: has_both})
         facts.append(result | "Tally matched" >> beam.ParDo(matched))
-    for output in outputs:
+    made = tuple(output.begun(Anew.of(result, folder)) for output in outputs)
+    for output in made:
         rows = result | "Latest" >> LatestTable() if output.records.of_finals else result
         written = WriteParts(output, staging.attempt(output.claimed))
         facts.append(rows | f"Write {output.name}" >> beam.ParDo(written))
     _ = tuple(facts) | "Report" >> WriteReport(report_path)
-    return pipeline
+    return pipeline, made
 
 
 def _result(

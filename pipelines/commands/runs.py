@@ -122,7 +122,8 @@ class Runs:
                 memory.seen[side].add(files)
             exports.started(job, outputs, folder.run)
             with Staging(outputs) as staging:
-                report: Report = run_job(job, outputs, staging, start, progress, folder)
+                report: Report
+                report, outputs = run_job(job, outputs, staging, start, progress, folder)
                 with progress.phase("finishing"):
                     moves = _whole(staging, outputs, report)
                     for side, files in in_folders.items():
@@ -132,7 +133,8 @@ class Runs:
                     with interruption.later(), staging.until_renamed(StateRefused):
                         if self._merged is not None:
                             folder.require_current()
-                            self._merged.merge(moves.pop().source, run=folder.run, first=folder.is_new)
+                            anew = folder.is_new or outputs[-1].records.anew is not None
+                            self._merged.merge(moves.pop().source, run=folder.run, anew=anew)
                         folder.commit([(move.source, absolute(move.target)) for move in moves])
             paths = {output.name: [output.path] for output in outputs}
             if self._merged is not None:

@@ -92,6 +92,6 @@ def run_alone(
     output that is merged into a table, the last one.
     """
     with Staging(outputs) as staging:
-        report = run_job(job, outputs, staging, partial(any_runner, options), progress)
+        report, _ = run_job(job, outputs, staging, partial(any_runner, options), progress)
         with progress.phase("finishing"):
             return report, staging.publish_parts(report.parts_of(outputs), merge)

@@ -3,21 +3,25 @@ new row, or as those of the command line; or its rows.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Literal, Protocol
+from copy import copy
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
+from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.formats.arrow import opened
 from beam_joins.pipelines.formats.file_format import BytesWriter
 from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.formats.registry import Format, file_format
 from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted, json_changes
+from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.formats.types.json_text import joined, stored_key
 from beam_joins.positions import times_or_null
 from beam_joins.sorting import integers, valid
-from beam_joins.transforms.connect import PlainRows
+from beam_joins.transforms.connect import PlainRows, StateFolder, begins_anew
 
 As = Literal["upserts", "pairs", "changes", "rows"]
 Made = As | Literal["table"]
@@ -25,10 +29,41 @@ Made = As | Literal["table"]
 MARKS: Final = pa.schema([("timestamp", pa.timestamp("us", "UTC")), ("position", pa.int64()), ("deleted", pa.bool_())])
 """The columns of upserts about the change."""
 _SOURCE: Final = pa.struct(
-    [("connector", pa.string()), ("table", pa.string()), ("lsn", pa.int64()), ("ts_ms", pa.int64()), ("ts_us", pa.int64())]
+    [
+        ("connector", pa.string()),
+        ("table", pa.string()),
+        ("lsn", pa.int64()),
+        ("sequence", pa.string()),
+        ("ts_ms", pa.int64()),
+        ("ts_us", pa.int64()),
+    ]
 )
+_TRUNCATE: Final = "truncate"
 _MILLI: Final = 1_000
 _ROWS: Final = 1 << 16
+
+
+class Anew(NamedTuple):
+    """How a table begins anew: the position at which its rows replace those of earlier runs, the largest event time of these
+    (:data:`~beam_joins.iso_times.NO_TIME`: none has one), and the number of the run.
+    """
+
+    position: int
+    time: int
+    run: int
+
+    @classmethod
+    def of(cls, table: PCollection[Any], folder: StateFolder | None) -> Self | None:
+        """``None`` where the table goes on from earlier runs."""
+        if (position := begins_anew(table)) is None:
+            return None
+        latest, run = (None, 1) if folder is None else (folder.latest, folder.run)
+        return cls(position, NO_TIME if latest is None else latest, run)
+
+    def moment(self) -> tuple[int | None, int | None]:
+        """Time and position as records have them."""
+        time, position = times_or_null(pa.array([self.time, self.position])).to_pylist()
+        return time, position
 
 
 class TableRecords(Protocol):
@@ -46,6 +81,17 @@ class TableRecords(Protocol):
     def of_finals(self) -> bool:
         """Whether the rows are written that the table has in the end, and no changes."""
 
+    @property
+    def anew(self) -> Anew | None:
+        """How the table begins anew, if it does."""
+
+    @property
+    def head(self) -> pa.Array | None:
+        """The records before all others: a truncate, where the table begins anew."""
+
+    def begun(self, anew: Anew | None) -> Self:
+        """The same of a table that begins anew. Raises ``ValueError`` for records that cannot say so."""
+
     def of_changes(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> pa.Array:
         """The records of changes with their old and new values."""
 
@@ -62,6 +108,7 @@ class ChangeRecords:
     """
 
     form: Form = "columns"
+    anew: Anew | None = None
 
     def __init__(self, rows: PlainRows, as_: Made, format_: Format, table: str = "") -> None:
         """Raises ``ValueError`` for a column that would be there twice, or of a type that the format does not
@@ -90,6 +137,31 @@ class ChangeRecords:
             "table": pa.schema([("key", rows.key_type), ("new", row), ("position", pa.int64())]),
         }[as_]
         self._records = of_files.encoder(self.columns, as_ == "pairs")
+
+    def begun(self, anew: Anew | None) -> Self:
+        """The same of a table that begins anew. Raises ``ValueError`` for upserts."""
+        if anew is not None and self._as == "upserts":
+            raise ValueError(
+                f"the table begins anew at position {anew.position}, and upserts cannot say that the rows of earlier runs are void: "
+                "write changes or pairs (--output-records, or records=) into a new folder"
+            )
+        records = copy(self)
+        records.anew = anew
+        return records
+
+    @property
+    def head(self) -> pa.Array | None:
+        """A truncate, where changes or pairs are of a table that begins anew."""
+        if self.anew is None or self._as not in ("changes", "pairs"):
+            return None
+        time, position = self.anew.moment()
+        said: dict[str, Any] = {"op": _TRUNCATE, "timestamp": time, "position": position}
+        if self._as == "pairs":
+            milli = None if time is None else time // _MILLI
+            source = ["beam_joins", self._table, self.anew.position, str(self.anew.run), milli, time]
+            said = {"op": _TRUNCATE[0], "source": dict(zip([field.name for field in _SOURCE], source, strict=True)), "ts_ms": milli}
+        given = [pa.array([said[each.name]], each.type) if each.name in said else pa.nulls(1, each.type) for each in self.columns]
+        return self._records.encoded(given)
 
     def writer(self, file: Any) -> Any:
         """A writer of records to a file."""
@@ -121,7 +193,11 @@ class ChangeRecords:
         times = pa.array(integers(changes.timestamp) // _MILLI, mask=~valid(micros))
         count = len(changes)
         constant: Callable[[str], pa.Array] = lambda text: pa.array([text] * count, pa.string())  # noqa: E731
-        source = [constant("beam_joins"), constant(self._table), changes.position, times, micros]
+        sequence = pa.nulls(count, pa.string())
+        if self.anew is not None:
+            given_again = pc.less_equal(changes.position, self.anew.position)
+            sequence = pc.if_else(given_again, pa.scalar(str(self.anew.run)), sequence)
+        source = [constant("beam_joins"), constant(self._table), changes.position, sequence, times, micros]
         return [
             self._rows.structs(changes.key, old),
             self._rows.structs(changes.key, new),
@@ -139,8 +215,22 @@ class TextRecords:
     format: Format = "json lines"
     form: Form = "json lines"
 
-    def __init__(self, *, of_finals: bool = False) -> None:
+    def __init__(self, *, of_finals: bool = False, anew: Anew | None = None) -> None:
         self.of_finals = of_finals
+        self.anew = anew
+
+    def begun(self, anew: Anew | None) -> "TextRecords":
+        """The same of a table that begins anew."""
+        return TextRecords(of_finals=self.of_finals, anew=anew)
+
+    @property
+    def head(self) -> pa.Array | None:
+        """The line of a truncate, where changes are of a table that begins anew."""
+        if self.anew is None or self.of_finals:
+            return None
+        time, position = self.anew.moment()
+        line = {"key": None, "op": _TRUNCATE, "old": None, "new": None, "timestamp": time, "position": position}
+        return pa.array([dumps_line(line)], pa.binary())
 
     def writer(self, file: Any) -> BytesWriter:
         """A writer of lines to a file."""

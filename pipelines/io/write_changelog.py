@@ -12,7 +12,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins import LatestTable
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, require_file_system
-from beam_joins.pipelines.formats.change_records import As, ChangeRecords
+from beam_joins.pipelines.formats.change_records import Anew, As, ChangeRecords
 from beam_joins.pipelines.formats.registry import format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.output_files import Output, split_suffix
@@ -52,9 +52,13 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     ``position`` is null in changes, and in upserts and pairs, which are read again by it, the smallest one,
     :data:`beam_joins.iso_times.NO_TIME`.
 
+    Where the table begins anew, as the pipeline has changed, the first record is a truncate: what the files of earlier runs have
+    is void. In changes its ``op`` is ``truncate``, in pairs ``t``; upserts have no word for it, and are refused.
+
     Pairs have ``before``, ``after``, ``op``, ``source`` with ``lsn`` for the position and ``ts_us`` for the time, and
-    ``ts_ms``, in JSON with a schema; ``ReadChangeEvents(format="debezium")`` makes the same table of them. Rows are in the
-    order of the hashes of their keys; with a state they replace those of the run before.
+    ``ts_ms``, in JSON with a schema; of a truncate, and of rows at its position, ``source`` has the number of the run as
+    ``sequence``. ``ReadChangeEvents(format="debezium")`` makes the same table of them. Rows are in the order of the hashes of
+    their keys; with a state they replace those of the run before.
 
     The file gets its name when it is whole, in the place of one that is there; until then its parts lie in a
     hidden folder beside it.
@@ -110,7 +114,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         of_rows = self._as == "rows"
         path = self._path if folder is None or of_rows else f"{stem}-{folder.run:06d}{suffix}"
         records = ChangeRecords(rows, self._as, self._format, self._table)
-        result = _Result(Output("changes", path, records))
+        result = _Result(Output("changes", path, records).begun(Anew.of(pcoll, folder)))
         begin = pcoll.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
         batches: Any = pcoll | "Latest" >> LatestTable() if of_rows else in_batches(pcoll)
         write = beam.ParDo(WriteParts(result.output, result.staging, result.encoded)).with_output_types(WrittenPart)

@@ -18,8 +18,8 @@ class WriteDelta(MergeOnce):
     the table holds. Gives the version of the Delta table.
 
     All changes of a run are one merge, one version of the Delta table, which is created if it is missing. The last change
-    of each row counts. Without ``--beam_joins_state`` each run must read the whole changelog: a delete of a row that the
-    run has not read changes nothing.
+    of each row counts. Without ``--beam_joins_state`` each run must read the whole changelog: a delete of a row that the run
+    has not read changes nothing. Where the table begins anew, as the pipeline has changed, the run replaces all rows.
 
     * ``path``: a folder, or an address that the package ``deltalake`` knows (``s3://...``).
     * ``storage_options``: the options of ``deltalake`` for such an address.

@@ -30,7 +30,8 @@ class WriteDuckLake(MergeOnce):
 
     All changes of a run are one transaction, one snapshot of the lake; catalog, schema and table are created if they are
     missing. The last change of each row counts. Without ``--beam_joins_state`` each run must read the whole changelog: a
-    delete of a row that the run has not read changes nothing.
+    delete of a row that the run has not read changes nothing. Where the table begins anew, as the pipeline has changed, the
+    run replaces all rows.
 
     * ``catalog``: the file of the lake's catalog, a DuckDB database, which one process at a time has open.
     * ``table``: the name of the table, or SCHEMA.NAME.

@@ -4,6 +4,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import apache_beam as beam
@@ -20,6 +21,8 @@ from beam_joins.pipelines.io.targets import MergedTable
 from beam_joins.transforms.connect import (
     StateFolder,
     TableType,
+    before_run,
+    begins_anew,
     choice,
     columns,
     flag,
@@ -43,6 +46,9 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
     A change is merged only where the row there has a smaller position. So bundles may be repeated, in any order and by
     several workers, and the table ends as if each change had arrived once, in order. A deleted row stays, with null values
     and ``deleted`` true, since an older change may still arrive; the view leaves it out.
+
+    Where the table begins anew, as the pipeline has changed, rows of earlier runs stay until they are merged again; those that are
+    not are deleted at the end of the run. A run that is killed is to be repeated: until then readers see rows of both.
 
     * ``conninfo``: what psycopg connects with, a string of ``name=value`` or a URL. It is part of the
       pipeline: keep the password in ``PGPASSWORD`` or a ``.pgpass`` file of the workers.
@@ -104,8 +110,8 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
         """Apply the transform."""
         require_tables("WritePostgres", table)
         into = self._into(table_type(table))
-        state = folder_for(table)
-        if state is not None and not state.is_new and self._create and not into.exists():
+        state, anew = folder_for(table), begins_anew(table)
+        if state is not None and not state.is_new and self._create and anew is None and not into.exists():
             raise InputError(
                 f"the table {self._table} is not there, and would lack what the runs before with {state.files.root} have written: "
                 "begin with an empty state"
@@ -113,8 +119,23 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
         into.prepare(create=self._create, widen=self._create and state is not None and not state.is_new)
         if state is not None and state.is_new:
             self._begin(state, into)
-        _ = in_batches(table) | "Merge" >> beam.ParDo(_Merge(into))
+        merged = in_batches(table) | "Merge" >> beam.ParDo(_Merge(into)).with_output_types(tuple[int, int])
+        if anew is not None:
+            self._replace(merged, into, anew)
         return PDone(table.pipeline)
+
+    def _replace(self, merged: PCollection[Any], into: PostgresTable, position: int) -> None:
+        """Rows that are merged replace those of earlier runs: these precede the position once the run begins, and those that
+        still do at its end are deleted.
+        """
+        before_run(merged.pipeline, partial(into.begin_anew, position))
+        begin = merged.pipeline | "Begin" >> beam.Create([(0, position)], reshuffle=False).with_output_types(tuple[int, int])
+        _ = (
+            (begin, merged)
+            | "All" >> beam.Flatten()
+            | "Together" >> beam.GroupByKey()
+            | "Delete the others" >> beam.MapTuple(lambda _, positions: into.end_anew(position))
+        )
 
     def merged(self, of_table: TableType) -> MergedTable:
         """The table for one process that merges all changes of a run in one transaction. Raises ``ValueError``."""
@@ -177,7 +198,7 @@ class _Merge(beam.DoFn):
         self._lines: list[bytes] = []
         self._bytes = 0
 
-    def process(self, element: ChangeBatch) -> None:
+    def process(self, element: ChangeBatch) -> None:  # gives nothing: what waits for its output waits for the merge
         lines = self._into.lines(self._into.columns.of(element))
         self._lines.append(lines)
         self._bytes += len(lines)

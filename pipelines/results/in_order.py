@@ -113,12 +113,15 @@ def write_pieces(rows: pa.Table, name: str, directory: str) -> Iterator[tuple[st
         yield path, len(piece)
 
 
-def merge(writer: Any, parts: Sequence[str], *, removes: bool) -> None:
-    """Merges sorted parts by a writer of records to a new file, which it closes. Raises OSError.
+def merge(writer: Any, parts: Sequence[str], *, head: pa.Array | None = None, removes: bool) -> None:
+    """Merges sorted parts by a writer of records to a new file, behind the records of its ``head``, and closes it. Raises
+    OSError.
 
     ``removes``: a part is removed once it is in the whole, so that the disk need not hold the result twice.
     """
     try:
+        if head is not None:
+            writer.write(head)
         windows = _windows(parts)
         with ThreadPoolExecutor(1, thread_name_prefix="merge") as thread:
             ahead = thread.submit(next, windows, None)

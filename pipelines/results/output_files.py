@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, is_local, real, require_file_system
-from beam_joins.pipelines.formats.change_records import TableRecords
+from beam_joins.pipelines.formats.change_records import Anew, TableRecords
 from beam_joins.pipelines.formats.registry import format_of
 from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder, merge
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
@@ -51,14 +51,23 @@ class Output:
         row = partial(_member, self.member) if self.member else _itself
         return RowsInOrder(self.records.of_rows, row) if self.records.of_finals else ChangesInOrder(self.records.of_changes, row)
 
+    def begun(self, anew: Anew | None) -> Self:
+        """The same of a table that begins anew. Raises InputError for records that cannot say so."""
+        try:
+            return replace(self, records=self.records.begun(anew))
+        except ValueError as error:
+            raise InputError(f"{self.path}: {error}") from error
+
     def create(self, path: str) -> Any:
         """A writer of its records to a new file, which is compressed as the result is."""
         raw = CompressionTypes.UNCOMPRESSED
         return self.records.writer(create_file(path, CompressionTypes.detect_compression_type(self.path) or raw))
 
     def merge(self, parts: Sequence[str], whole: str, *, removes: bool) -> None:
-        """Merges sorted parts into a new file, and ``removes`` each that is in it. Raises OSError."""
-        merge(self.create(whole), parts, removes=removes)
+        """Merges sorted parts into a new file, behind the head of its records, and ``removes`` each that is in it. Raises
+        OSError.
+        """
+        merge(self.create(whole), parts, head=self.records.head, removes=removes)
 
 
 def _member(name: str, values: Any) -> Any:

@@ -150,7 +150,12 @@ def test_a_damaged_file_of_a_snapshot_is_corrupt(data: st.DataObject) -> None:
 
 
 MANIFEST = Manifest(
-    7, 16, {"files": {"b": 1}}, {"Join": Remembered({"transform": "t", "options": {}, "inputs": {}}, 5, 6, {}, {}, {})}
+    7,
+    16,
+    {"files": {"b": 1}},
+    {"Join/Join": Remembered(5, 6, {}, {}, {})},
+    {"Join": {"transform": "t", "options": {}, "inputs": []}},
+    [],
 )
 WRITTEN = write_manifest(MANIFEST)
 JOURNAL = write_journal(WRITTEN, [("/a/part", "/a/whole")])

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import LatestTable, TableFromChangelog
+from beam_joins import ChangeBatch, LatestTable, TableFromChangelog
 from beam_joins.io import WriteParquet
+from beam_joins.transforms.engine.table_type import TableType, as_table, physical_of, table_type
 
 Row = dict[str, Any]
 CHANGE = [("lsn", pa.int64()), ("op", pa.string())]
@@ -73,6 +74,34 @@ def table_of(pipeline: beam.Pipeline, rows: Sequence[Row], schema: pa.Schema, **
     log = pipeline | "given" >> beam.Create([pa.Table.from_pylist(list(rows), schema=schema)]).with_output_types(pa.Table)
     inputs: Row = {"key": "id", "except_columns": ["lsn", "op"], **options}
     return log | "table" >> TableFromChangelog(sequence_by="lsn", timestamp_by="lsn", apply_as_deletes={"op": ["d"]}, **inputs)
+
+
+def anew(table: Any, position: int | None = 7) -> Any:
+    """The same table, which begins anew at a position."""
+    return as_table(table, table_type(table)._replace(anew=position), physical_of(table))
+
+
+def changes_anew(
+    pipeline: beam.Pipeline, changes: Sequence[tuple[int, str | None, int]], position: int | None = 7, *, batches: int = 1
+) -> Any:
+    """A table of keys and names, with a change for each key, name and position, that begins anew at a position."""
+    names, made = pa.struct([("name", pa.string())]), []
+    for some in (changes[n::batches] for n in range(batches)):
+        key, name, at = zip(*some, strict=True) if some else ([], [], [])
+        before = [
+            some.index(last[-1]) if (last := [each for each in some[:n] if each[0] == key[n]]) else None for n in range(len(some))
+        ]
+        made.append(
+            ChangeBatch(
+                key=pa.array(key, pa.int64()),
+                new=pa.array([None if each is None else {"name": each} for each in name], names),
+                before=pa.array(before, pa.int64()),
+                timestamp=pa.array(at, pa.int64()),
+                position=pa.array(at, pa.int64()),
+            )
+        )
+    table = pipeline | "anew" >> beam.Create(made, reshuffle=batches > 1).with_output_types(ChangeBatch)
+    return anew(as_table(table, TableType(pa.int64(), names, "sequence")), position)
 
 
 def run(

@@ -13,7 +13,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sinks import merge_once
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.merged_tables import MERGED, Merged
-from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, shown, small, table_of
+from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, changes_anew, run, shown, small, table_of
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 FIRST = [small(1, 1, "a"), small(2, 2, "b"), small(3, 3, "c"), small(3, 4, None)]
@@ -128,6 +128,25 @@ def test_a_run_that_begins_anew_replaces_all_rows_and_is_remembered(there: Merge
     second, parts = there.merge_of([(9, None)], run=2)
     assert second.merge(parts) == second.merge(parts)
     assert (there.rows(), there.version()) == ([], 4)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_run_of_a_table_that_begins_anew_replaces_all_rows_in_one_version_also_where_it_is_repeated(
+    there: Merged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    def replacing(*changes: tuple[int, str | None, int]) -> Any:
+        return lambda table: changes_anew(table.pipeline, changes) | "merged" >> there.writer(key="id")
+
+    run(FIRST, SMALL, writing(there), state=tmp_path / "state")
+    if killed:
+        with monkeypatch.context() as patched, pytest.raises(OSError, match="killed"):
+            patched.setattr(StateFolder, "prepare", _killed)
+            run(SECOND, SMALL, replacing((2, "other", 7), (7, "other", 8)), state=tmp_path / "state")
+    run(SECOND, SMALL, replacing((2, "bb", 7), (5, "e", 7), (5, None, 8), (6, "f", 9)), state=tmp_path / "state")
+    assert shown(there.rows()) == shown([{"id": 2, "name": "bb"}, {"id": 6, "name": "f"}])
+    assert there.version() == 2 + killed
+    run([], SMALL, replacing(), state=tmp_path / "state")
+    assert there.rows() == []
 
 
 def test_a_run_without_rows_makes_the_table(there: Merged) -> None:

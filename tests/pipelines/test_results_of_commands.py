@@ -8,10 +8,12 @@ import deltalake
 import pyarrow.parquet as pq
 import pytest
 
+from beam_joins.pipelines.commands import pipeline
 from beam_joins.transforms.connect import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.join_run import BY, FILES, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, write
+from tests.pipelines.tables import anew
 
 SELECT = ["--select", "left.id, left.n, right.name"]
 OTHER = ["--select", "left.n, right.id"]
@@ -106,6 +108,33 @@ def test_a_run_that_stands_alone_replaces_the_rows_of_a_delta_table(beam_joins: 
     ran(beam_joins, *JOIN, "--to", "delta:lake")
     assert delta_rows() == []
     assert not [path for path in Path().iterdir() if "to-delta" in path.name]
+
+
+@pytest.mark.parametrize("records", ["changes", "pairs", "upserts"])
+def test_a_run_whose_result_begins_anew_writes_a_truncate_and_replaces_the_table_that_is_merged_into(
+    beam_joins: Run, monkeypatch: pytest.MonkeyPatch, records: str
+) -> None:
+    options = [*JOIN, "--state-dir", "state", "--changes", "out", "--output-records", records, "--to", "delta:lake", "--left", "in"]
+    Path("in").mkdir()
+    Path("l.jsonl").rename("in/1.jsonl")
+    ran(beam_joins, *options)
+    assert len(delta_rows()) > 1
+    write("in/2.jsonl", NEW)
+    made = pipeline._result
+
+    def made_anew(*args: Any, **more: Any) -> Any:
+        result, facts = made(*args, **more)
+        return anew(result, 3), facts
+
+    monkeypatch.setattr(pipeline, "_result", made_anew)
+    if records == "upserts":
+        assert "the table begins anew at position 3, and upserts cannot say" in refused(beam_joins(*options))
+        assert len(list(Path("out").iterdir())) == 1
+        return
+    ran(beam_joins, *options)
+    lines = [line.get("payload", line) for line in read_lines(Path("out/changes-000002.jsonl"))]
+    assert [line["op"] for line in lines] == {"changes": ["truncate", "insert"], "pairs": ["t", "c"]}[records]
+    assert delta_rows() == [json.dumps({"id": 5, "n": 5, "name": "Ann"})]
 
 
 def test_a_delta_table_that_is_gone_is_not_made_again_without_the_rows_before(beam_joins: Run) -> None:

@@ -8,20 +8,22 @@ from typing import Any
 import apache_beam as beam
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from pyarrow import csv, feather
 
-from beam_joins import Change, LatestTable, TableFromChangelog, TableToChanges
+from beam_joins import Change, FilterTable, LatestTable, TableFromChangelog, TableToChanges, vectorized
 from beam_joins.errors import OutputError
 from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines import table as table_command
 from beam_joins.pipelines.base.input_error import input_error_in
+from beam_joins.pipelines.direct import direct_runner
 from beam_joins.pipelines.formats.change_records import MARKS
 from beam_joins.pipelines.spark import spark_runner
 from tests.pipelines.orders_run import Run
-from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, small, table_of, wide
+from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, anew, changes_anew, run, small, table_of, wide
 from tests.pipelines.test_formats_of_results import read_msgpack
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -267,6 +269,175 @@ def test_a_run_that_fails_leaves_what_was_there() -> None:
     with pytest.raises(ZeroDivisionError):
         run(SECOND, SMALL, failing)
     assert Path("log.jsonl").read_bytes() == before
+
+
+BEFORE = [(1, "a", 1), (2, "b", 3), (3, "c", 7), (4, "d", 7)]
+AGAIN = [(1, "A", 7), (3, "C", 7), (5, "E", 7), (1, None, 8), (3, "CC", 9)]
+
+
+def written_twice(path: str, records: Any, before: Any = BEFORE) -> None:
+    """The files of two runs, of which the second begins anew at 7, the position of the last changes of the first one."""
+    for name, changes, position in (("1", before, None), ("2", AGAIN, 7)):
+        with beam.Pipeline() as pipeline:
+            written(path.replace("*", name), records=records, **({"table": "t"} if records == "pairs" else {}))(
+                changes_anew(pipeline, changes, position)
+            )
+
+
+def pairs_of_runs(first: Any, *others: Any) -> None:
+    """The files of runs with a state, of which all but the first begin anew at 7."""
+    for changes, position in ((first, None), *((each, 7) for each in others)):
+        with beam.Pipeline(options=PipelineOptions(["--beam_joins_state=state"])) as pipeline:
+            _ = table_of(pipeline, [] if position else [small(1, 1, "remembered")], SMALL) | LatestTable()
+            written("pairs.jsonl", records="pairs", table="t")(changes_anew(pipeline, changes, position))
+
+
+def records_of(path: Path) -> list[dict[str, Any]]:
+    """The records of a file of changes, in order."""
+    if path.suffix == ".parquet":
+        return pq.read_table(path).to_pylist()  # type: ignore[no-any-return]
+    if path.suffix == ".arrow":
+        return feather.read_table(path).to_pylist()  # type: ignore[no-any-return]
+    if path.suffix == ".avro":
+        return avro_rows(str(path))
+    if path.suffix == ".msgpack":
+        return read_msgpack(path)
+    if path.suffix == ".csv":
+        return csv.read_csv(path).to_pylist()  # type: ignore[no-any-return]
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_changes_of_a_table_that_begins_anew_follow_one_truncate(format: Any) -> None:
+    written_twice(f"changes-*.{format}", "changes")
+    before, after = (records_of(Path(f"changes-{n}.{format}")) for n in (1, 2))
+    assert (after[0]["key"], after[0]["op"], after[0]["position"], after[0]["timestamp"]) == (None, "truncate", 7, None)
+    assert [each["op"] for each in before + after].count("truncate") == 1
+    table: dict[int, Any] = {}
+    for change in before + after:
+        table = {} if change["op"] == "truncate" else table | {change["key"]: change["new"]}
+    rows = {key: json.loads(row) if isinstance(row, str) and row else row for key, row in table.items() if row}
+    assert rows == {3: {"id": 3, "name": "CC"}, 5: {"id": 5, "name": "E"}}
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_changes_with_a_truncate_are_read_again_as_the_table(format: Any) -> None:
+    written_twice(f"changes-*.{format}", "changes", [(key, name, at) for key, name, at in BEFORE if at < 7])
+    with beam.Pipeline() as pipeline:
+        table = pipeline | ReadChangelog(
+            f"changes-*.{format}",
+            key="key",
+            sequence_by="position",
+            apply_as_deletes={"op": ["delete"]},
+            apply_as_truncates={"op": ["truncate"]},
+            schema=None,
+        )
+        _ = table | LatestTable() | beam.MapTuple(lambda key, value: repr(value["new"])) | beam.io.WriteToText("found")
+    assert lines_of("found") == [repr({"id": 3, "name": "CC"}), repr({"id": 5, "name": "E"})]
+
+
+def test_pairs_of_a_table_that_begins_anew_are_read_by_runs_that_go_on() -> None:
+    pairs_of_runs(BEFORE, AGAIN)
+    for number in (1, 2):
+        with beam.Pipeline(options=PipelineOptions(["--beam_joins_state=state-of-reader"])) as pipeline:
+            table = pipeline | "read" >> ReadChangeEvents(f"pairs-00000{number}.jsonl", format="debezium", table="t", key="id")
+            _ = table | LatestTable() | WriteParquet("latest")
+    rows = [row["value"] for path in Path().glob("latest-*") for row in pq.read_table(path).to_pylist()]
+    assert sorted(map(repr, rows)) == [repr({"id": 3, "name": "CC"}), repr({"id": 5, "name": "E"})]
+
+
+def test_pairs_of_a_pipeline_that_has_changed_are_read_again_as_its_table() -> None:
+    def filtered(rows: list[dict[str, Any]], *options: str, negate: bool) -> None:
+        with beam.Pipeline(options=PipelineOptions(["--beam_joins_state=state", *options])) as pipeline:
+            with_a = vectorized(lambda names: pc.match_substring(names["name"], "a"))
+            table = table_of(pipeline, rows, SMALL) | "filter" >> FilterTable(with_a, negate=negate)
+            written("pairs.jsonl", records="pairs", table="t")(table)
+
+    filtered([small(1, 1, "ab"), small(2, 2, "a"), small(3, 3, "b"), small(4, 3, "a")], negate=False)
+    filtered([small(5, 4, "b"), small(1, 5, None)], "--beam_joins_changed=rebuild", negate=True)
+    with beam.Pipeline() as pipeline:
+        table = pipeline | ReadChangeEvents("pairs-*.jsonl", format="debezium", table="t", key="id")
+        _ = table | LatestTable() | WriteParquet("latest")
+    rows = [row["value"] for path in Path().glob("latest-*") for row in pq.read_table(path).to_pylist()]
+    assert sorted(row["id"] for row in rows) == [3, 5]
+
+
+@pytest.mark.parametrize("schema", [None, "declared"])
+@pytest.mark.parametrize("format", ["jsonl", "avro", "parquet", "arrow"])
+def test_pairs_of_a_table_that_begins_anew_replace_those_of_earlier_runs_where_they_are_read(format: Any, schema: Any) -> None:
+    written_twice(f"pairs-*.{format}", "pairs")
+    with beam.Pipeline() as pipeline:
+        table = pipeline | ReadChangeEvents(f"pairs-*.{format}", format="debezium", table="t", key="id", schema=schema)
+        changes_of(table, "found")
+    content = dict[int, Any]()
+    for line in lines_of("found"):
+        change = eval(line, {"Change": Change})
+        content[change.key, change.position] = change.new
+    assert content == {
+        (1, 1): {"id": 1, "name": "a"},
+        (1, 7): {"id": 1, "name": "A"},
+        (1, 8): None,
+        (2, 3): {"id": 2, "name": "b"},
+        (2, 7): None,
+        (3, 7): {"id": 3, "name": "C"},
+        (3, 9): {"id": 3, "name": "CC"},
+        (5, 7): {"id": 5, "name": "E"},
+    }
+
+
+def test_pairs_that_begin_anew_at_one_position_again_replace_those_of_the_run_before() -> None:
+    pairs_of_runs(BEFORE, [(1, "A", 7), (5, "E", 7)], [(9, "only", 7)])
+    with beam.Pipeline() as pipeline:
+        table = pipeline | ReadChangeEvents("pairs-*.jsonl", format="debezium", table="t", key="id")
+        _ = table | LatestTable() | WriteParquet("latest")
+    assert [row["value"] for row in pq.read_table(next(Path().glob("latest-*"))).to_pylist()] == [{"id": 9, "name": "only"}]
+
+
+@pytest.mark.parametrize("records", ["changes", "pairs"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_table_without_rows_that_begins_anew_is_a_file_of_one_truncate(format: Any, records: Any) -> None:
+    if (format, records) == ("csv", "pairs"):
+        return
+    run([], SMALL, lambda table: written(f"log.{format}", records=records)(anew(table)))
+    (only,) = records_of(Path(f"log.{format}"))
+    only = only.get("payload", only)
+    assert only["op"] == {"changes": "truncate", "pairs": "t"}[records]
+    assert {only.get(name) for name in ("key", "old", "new", "before", "after")} <= {None, ""}
+
+
+@pytest.mark.process
+def test_several_workers_write_one_truncate() -> None:
+    changes = [(n, f"n{n}", 7) for n in range(64)]
+    with direct_runner(PipelineOptions(["--python_workers=3"])) as options, beam.Pipeline(options=options) as pipeline:
+        written("changes.jsonl", records="changes")(changes_anew(pipeline, changes, batches=16))
+    operations = [each["op"] for each in records_of(Path("changes.jsonl"))]
+    assert operations == ["truncate", *["insert"] * 64]
+
+
+def test_a_truncate_has_the_largest_event_time_of_earlier_runs(tmp_path: Path) -> None:
+    for rows, position in ((FIRST, None), ([], 4)):
+        run(rows, SMALL, lambda table, at=position: written("log.jsonl", records="changes")(anew(table, at)), state=tmp_path / "state")
+    assert Path("log-000002.jsonl").read_text() == ('{"key":null,"op":"truncate","old":null,"new":null,"timestamp":4,"position":4}\n')
+
+
+def test_upserts_of_a_table_that_begins_anew_are_refused_and_rows_replace_the_file() -> None:
+    with pytest.raises(
+        ValueError, match=r"begins anew at position 7, and upserts cannot say .*: write changes or pairs .* a new folder"
+    ):
+        run(FIRST, SMALL, lambda table: written("log.jsonl")(anew(table)))
+    run(FIRST, SMALL, lambda table: written("rows.jsonl", records="rows")(anew(table)))
+    assert sorted(row["id"] for row in records_of(Path("rows.jsonl"))) == [1, 3]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_truncate_fits_keys_and_rows_of_every_type(format: Any) -> None:
+    forms = ["changes"] if format == "csv" else ["changes", "pairs"]
+    schema = WIDE.append(pa.field("uuid", pa.uuid())).append(pa.field("of", pa.int64()))
+    for records in forms:
+        path, key = f"{records}.{format}", ["day", "of"]
+        with beam.Pipeline() as pipeline:
+            _ = anew(table_of(pipeline, [], schema, key=key)) | WriteChangelog(path, records=records, key=key)
+        assert len(records_of(Path(path))) == 1
 
 
 REFUSED: dict[str, tuple[dict[str, Any], pa.Schema]] = {

@@ -10,22 +10,27 @@ import threading
 import time
 import uuid
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import psycopg
 import pyarrow as pa
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins import Change, ChangeBatch, CountTable, OneToManyJoin, TableFromChangelog, content
+from beam_joins import Change, ChangeBatch, CountTable, FilterTable, OneToManyJoin, TableFromChangelog, content
 from beam_joins.errors import InputError, OutputError
 from beam_joins.io import WritePostgres
 from beam_joins.pipelines.base.input_error import input_error_in
+from beam_joins.pipelines.io import write_postgres
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 from beam_joins.transforms.engine.incoming_tables import batch_of
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.table_type import TableType
+from tests.pipelines.tables import SMALL, changes_anew, small, table_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int64())])
 
@@ -357,3 +362,123 @@ def test_a_table_gets_the_columns_that_a_later_run_has_and_its_view_too(database
     into.merge([into.lines(into.columns.of(batch_of([Change(1, {"name": "a"}, {"name": "a", "n": 5}, 3, 3)])))])
     into.close()
     assert live(database) == {1: {"name": "a", "n": 5}, 2: {"name": "b", "n": None}}
+
+
+BEFORE = [small(1, 1, "a"), small(2, 3, "b"), small(3, 5, "c"), small(3, 6, None), small(4, 7, "d"), small(5, 7, "e")]
+"""The rows of a run up to position 7."""
+
+
+def run_anew(database: str, state: Path, changes: list[tuple[int, str | None, int]] | None = None, *, batches: int = 1) -> None:
+    """A run with a state over the rows of before or, where there are changes, of a table that begins anew at 7."""
+    options = PipelineOptions([f"--beam_joins_state={state}", "--beam_joins_partitions=2"])
+    with beam.Pipeline(runner=FnApiRunner(), options=options) as pipeline:
+        table = table_of(pipeline, BEFORE if changes is None else [], SMALL)
+        rows = table if changes is None else changes_anew(pipeline, changes, batches=batches)
+        _ = rows | "t" >> WritePostgres(database, "t", key="id", create=True)
+
+
+def names(database: str) -> dict[int, str]:
+    return dict(ask(database, "SELECT id, name FROM t_live"))
+
+
+ANEW: list[tuple[int, str | None, int]] = [(1, "a", 7), (2, "B", 7), (4, "D", 7), (6, "f", 7), (6, None, 8), (7, "g", 9), (2, "BB", 9)]
+
+
+@pytest.mark.parametrize("batches", [1, 5])
+def test_a_table_that_begins_anew_replaces_all_rows_also_those_at_its_position(database: str, tmp_path: Path, batches: int) -> None:
+    run_anew(database, tmp_path / "state")
+    assert names(database) == {1: "a", 2: "b", 4: "d", 5: "e"}
+    run_anew(database, tmp_path / "state", ANEW, batches=batches)
+    assert names(database) == {1: "a", 2: "BB", 4: "D", 7: "g"}
+    assert dict(ask(database, "SELECT id, name FROM t WHERE deleted")) == {3: None, 5: None, 6: None}
+    run_anew(database, tmp_path / "state", [])
+    assert names(database) == {}
+
+
+def test_while_a_table_begins_anew_readers_see_each_row_as_it_was_or_as_it_is(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_anew(database, tmp_path / "state")
+    seen, merge = [names(database)], PostgresTable.merge
+
+    def watched(into: PostgresTable, pieces: Any, *, anew: bool = False) -> None:
+        seen.append(names(database))
+        merge(into, pieces, anew=anew)
+        merge(into, pieces, anew=anew)  # a bundle that is tried again
+        seen.append(names(database))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(write_postgres, "_BYTES", 1)
+        patched.setattr(PostgresTable, "merge", watched)
+        run_anew(database, tmp_path / "state", ANEW, batches=7)
+    assert len(seen) == 1 + 2 * 7
+    assert all(each[1] == "a" and each[2] in ("b", "B", "BB") and each[4] in ("d", "D") and each[5] == "e" for each in seen)
+    assert names(database) == {1: "a", 2: "BB", 4: "D", 7: "g"}
+
+
+@pytest.mark.parametrize("when", ["among its bundles", "before its commit"])
+def test_a_run_of_a_table_that_begins_anew_and_is_killed_may_be_repeated_also_by_another_pipeline(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    run_anew(database, tmp_path / "state")
+    merge, merged = PostgresTable.merge, list[int]()
+
+    def killed(*_: Any) -> None:
+        raise OSError("killed")
+
+    def killed_behind(into: PostgresTable, pieces: Any, *, anew: bool = False) -> None:
+        merge(into, pieces, anew=anew)
+        merged.append(1)
+        if len(merged) > 1:
+            killed()
+
+    other: list[tuple[int, str | None, int]] = [(5, "other", 7), (2, "other", 7), (8, "other", 99), (1, None, 99)]
+    with monkeypatch.context() as patched, pytest.raises(Exception, match="killed"):
+        patched.setattr(write_postgres, "_BYTES", 1)
+        if when == "before its commit":
+            patched.setattr(StateFolder, "prepare", killed)
+        else:
+            patched.setattr(PostgresTable, "merge", killed_behind)
+        run_anew(database, tmp_path / "state", other, batches=4)
+    assert "other" in names(database).values()
+    run_anew(database, tmp_path / "state", ANEW, batches=3)
+    assert names(database) == {1: "a", 2: "BB", 4: "D", 7: "g"}
+
+
+def test_a_late_end_of_a_killed_run_leaves_the_rows_of_the_run_that_repeats_it(database: str) -> None:
+    columns = TableColumns(TableType(), ["id"], SCHEMA)
+    into = PostgresTable(database, "t", columns, "position", "deleted")
+    into.prepare(create=True)
+
+    def merge(*changes: Change[Any, Any]) -> None:
+        into.merge([into.lines(columns.of(batch_of(list(changes))))])
+
+    merge(*(Change(n, None, row(n), n, n) for n in range(8)))
+    into.begin_anew(7)
+    merge(Change(1, None, row(11), 7, 7))
+    into.end_anew(7)  # of the run before
+    merge(Change(2, None, row(12), 7, 7), Change(3, None, row(13), 7, 7), Change(3, row(13), None, 8, 8))
+    for _ in range(2):
+        into.end_anew(7)
+    into.close()
+    assert live(database) == {1: row(11), 2: row(12)}
+
+
+def test_a_table_that_begins_anew_is_made_where_it_is_not_there(database: str, tmp_path: Path) -> None:
+    run_anew(database, tmp_path / "state")
+    ask(database, "DROP TABLE t CASCADE")
+    run_anew(database, tmp_path / "state", ANEW)
+    assert names(database) == {1: "a", 2: "BB", 4: "D", 7: "g"}
+
+
+def test_a_pipeline_that_has_changed_replaces_the_rows_of_the_one_before(database: str, tmp_path: Path) -> None:
+    def run(rows: list[dict[str, Any]], *more: str, negate: bool) -> dict[int, str]:
+        options = PipelineOptions([f"--beam_joins_state={tmp_path / 'state'}", "--beam_joins_partitions=2", *more])
+        with beam.Pipeline(runner=FnApiRunner(), options=options) as pipeline:
+            kept = FilterTable(lambda key, value: "a" in value["name"], negate=negate)
+            _ = table_of(pipeline, rows, SMALL) | "kept" >> kept | "t" >> WritePostgres(database, "t", key="id", create=True)
+        return names(database)
+
+    assert run([small(1, 1, "ab"), small(2, 2, "a"), small(3, 3, "b"), small(4, 3, "a")], negate=False) == {1: "ab", 2: "a", 4: "a"}
+    assert run([small(5, 4, "b"), small(1, 5, "c")], "--beam_joins_changed=rebuild", negate=True) == {1: "c", 3: "b", 5: "b"}
+    assert run([small(3, 6, None)], negate=True) == {1: "c", 5: "b"}

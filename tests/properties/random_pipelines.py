@@ -200,8 +200,10 @@ def computed(step: Step, contents: Sequence[Content], groups: set[int]) -> Conte
     return {key: total(key, n) for key, n in sums.items()}
 
 
-def contents(plan: Plan, history: Sequence[Record]) -> list[list[Content]]:
-    """At each position the content of each step's table after all records up to and including it."""
+def contents(plan: Plan, history: Sequence[Record], *, rebuilt_at: int | None = None) -> list[list[Content]]:
+    """At each position the content of each step's table after all records up to and including it; ``rebuilt_at`` is a position
+    before which no group of a sum is remembered.
+    """
     sources: list[Content] = [{} for _ in range(SOURCES)]
     groups: list[set[int]] = [set() for _ in plan.steps]
     actual = []
@@ -212,15 +214,17 @@ def contents(plan: Plan, history: Sequence[Record]) -> list[list[Content]]:
                 if record.row is not None:
                     sources[record.source][record.key] = dict(zip(SCHEMA.names, record.row, strict=True))
         tables = [dict(source) for source in sources]
+        if position == rebuilt_at:
+            groups = [set() for _ in plan.steps]
         for step, seen in zip(plan.steps, groups, strict=True):
             tables.append(computed(step, tables, seen))
         actual.append(tables[SOURCES:])
     return actual
 
 
-def build(pipeline: beam.Pipeline, plan: Plan, history: Sequence[Record], out: Path, name: str = "plan") -> None:
+def build(pipeline: beam.Pipeline, plan: Plan, history: Sequence[Record], out: Path, name: str = "plan") -> list[Any]:
     """Put the plan into a pipeline that appends its changes to files: ``[name, number of the step, key, old,
-    new, time, position]``.
+    new, time, position]``; gives the tables of sources and steps.
     """
     tables = []
     for source, typed in enumerate(plan.typed):
@@ -249,6 +253,7 @@ def build(pipeline: beam.Pipeline, plan: Plan, history: Sequence[Record], out: P
         changes = tables[SOURCES + at] | f"{name} changes {at}" >> TableToChanges()
         lines = changes | f"{name} lines {at}" >> beam.Map(lambda change, name, at: [name, at, *change], name, at)
         _ = lines | f"{name} append {at}" >> beam.ParDo(Append(out))
+    return tables
 
 
 def wrong(plan: Plan, history: Sequence[Record], lines: Sequence[Any]) -> list[str]:

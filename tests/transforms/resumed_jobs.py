@@ -59,12 +59,13 @@ def history(seed: int, count: int = 60, *, rows: int = 6, references: Sequence[s
     return made
 
 
-def typed(p, side, records):
+def typed(p, side, records, label=None):
     """A table with typed columns; a record without a number deletes."""
     schema = LEFT if side == "left" else RIGHT
     rows = pa.Table.from_pylist([row for of, row in records if of == side], schema)
-    read = p | f"read {side}" >> beam.Create([rows]).with_output_types(pa.Table)
-    return read | side >> TableFromChangelog(
+    label = label or side
+    read = p | f"read {label}" >> beam.Create([rows]).with_output_types(pa.Table)
+    return read | label >> TableFromChangelog(
         key="id", sequence_by="at", timestamp_by="at", apply_as_deletes=beam_deletes, except_columns=["id", "at"], schema=schema
     )
 

@@ -8,7 +8,7 @@ import pytest
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins.transforms.engine.around_run import around_run
+from beam_joins.transforms.engine.around_run import around_run, before_run
 
 
 def _raise(error: BaseException) -> Any:
@@ -31,6 +31,20 @@ def test_the_with_block_of_a_pipeline_calls_what_was_put_around_its_run_the_last
         "Beam no longer waits by result.wait_until_finish(): look at around_run.py"
     )
     assert calls[2] == "first ends DONE"
+
+
+def test_what_is_called_before_a_run_is_called_behind_all_that_begins_and_not_where_that_raises() -> None:
+    calls = list[str]()
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    around_run(pipeline, *of(calls, "first"))
+    before_run(pipeline, lambda: calls.append("now"))
+    around_run(pipeline, *of(calls, "second"))
+    pipeline.run().wait_until_finish()
+    assert calls[:3] == ["second begins", "first begins", "now"]
+    around_run(pipeline, lambda: _raise(ValueError("refused")), lambda result: None)
+    with pytest.raises(ValueError, match="refused"):
+        pipeline.run()
+    assert calls.count("now") == 1
 
 
 def test_a_run_that_raises_ends_without_a_result_and_one_that_is_not_begun_does_not_end() -> None:

@@ -19,13 +19,25 @@ from beam_joins import (
     TableFromChangelog,
     TableTableJoin,
     TableToChanges,
+    TableToRows,
+    TableToStream,
     Window,
     Windowed,
+    WindowedTableToStream,
     as_windowed_table,
+    begins_anew,
 )
 from beam_joins.coders import ChangeCoder, WindowedCoder
 from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.table_type import Physical, at_first_position, is_batches, is_changes, physical_of, table_type
+from beam_joins.transforms.engine.table_type import (
+    Physical,
+    as_table,
+    at_first_position,
+    is_batches,
+    is_changes,
+    physical_of,
+    table_type,
+)
 
 STEPS = {
     "a Map that gives what it gets": lambda p, table: table | beam.Map(lambda element: element),
@@ -213,3 +225,50 @@ def test_a_join_of_typed_changes_is_one_of_typed_columns_where_a_schema_is_decla
         assert table_type(joined).value == pa.struct([("n", pa.int64())])
         rows = joined | LatestTable() | beam.FlatMap(lambda batch: batch["value"].to_pylist())
         assert_that(rows, equal_to([{"n": 2}, {"n": 3}]))
+
+
+def begun_anew(table, position=7):
+    return as_table(table, table_type(table)._replace(anew=position), physical_of(table))
+
+
+TO_OTHERS = {
+    "changes": TableToChanges,
+    "stream": TableToStream,
+    "rows of changes": lambda: TableToRows(records="changes"),
+    "rows of upserts": lambda: TableToRows(records="upserts"),
+}
+
+
+@pytest.mark.parametrize("name", TO_OTHERS)
+def test_a_transform_that_has_no_word_for_void_rows_warns_of_them_once_with_its_label(caplog, name):
+    log = beam.Pipeline() | beam.Create([pa.table({"id": [1], "lsn": [1]})]).with_output_types(pa.Table)
+    table = log | TableFromChangelog(**CDC)
+    with caplog.at_level(logging.WARNING):
+        _ = table | "goes on" >> TO_OTHERS[name]()
+        assert not caplog.messages
+        _ = begun_anew(table) | "outwards" >> TO_OTHERS[name]()
+    assert caplog.messages == [
+        "outwards: the table begins anew at position 7: rows that earlier runs gave, and that this run does not give again, are void"
+    ]
+
+
+def test_a_stream_of_a_windowed_table_warns_of_void_rows_too_and_final_rows_need_no_warning(caplog):
+    pipeline = beam.Pipeline()
+    counts = pipeline | beam.Create([Change(Windowed("a", Window(0, 9)), None, 1, 1, 1)])
+    log = pipeline | "log" >> beam.Create([pa.table({"id": [1], "lsn": [1]})]).with_output_types(pa.Table)
+    table = begun_anew(log | TableFromChangelog(**CDC))
+    with caplog.at_level(logging.WARNING):
+        _ = table | "latest" >> LatestTable()
+        _ = table | "rows" >> TableToRows()
+        _ = begun_anew(counts) | "counts" >> WindowedTableToStream(lambda key, window, count: (key, count))
+    assert [message.partition(":")[0] for message in caplog.messages] == ["counts"]
+
+
+def test_a_sink_of_ones_own_may_ask_whether_a_table_begins_anew_also_behind_steps_that_keep_its_type():
+    table = begun_anew(beam.Pipeline() | changelog() | TableFromChangelog(**CDC), -3)
+    kept = table | "kept" >> beam.Map(again).with_output_types(table.element_type)
+    lost = table | "lost" >> beam.Map(again)
+    changes = kept | TableToChanges() | beam.Reshuffle()
+    assert [begins_anew(each) for each in (table, kept, changes, lost)] == [-3, -3, -3, None]
+    with pytest.raises(ValueError, match="begins_anew takes a table, not int"):
+        begins_anew(7)

@@ -60,7 +60,7 @@ def test_a_state_in_parts_gives_what_one_run_gives(job, small_turns, tmp_path):
     for piece in parts(records, [700, 710, 711, 1_400]):
         run(job, piece, tmp_path / "pieces", state=tmp_path / "state", options=small_turns)
         manifest = read_manifest((tmp_path / "state" / "manifest.json").read_text(), "")
-        counts.append(max(len(of["0"]) for each in manifest.transforms.values() if (of := each.partitions)))
+        counts.append(max(len(of["0"]) for each in manifest.stages.values() if (of := each.partitions)))
     assert lines_of(tmp_path / "pieces") == lines_of(tmp_path / "whole")
     assert counts == [1] * 5 if job in FORGETTING else 1 < counts[-1] < 100
 

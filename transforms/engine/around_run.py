@@ -12,6 +12,8 @@ from typing import Any
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
+_BEFORE = "_beam_joins_before_run"
+
 
 def around_run(pipeline: Pipeline, begin: Callable[[], None], end: Callable[[Any], None]) -> None:
     """Call ``begin`` before a run, and ``end`` when it has ended: with its result, or with ``None`` if the
@@ -19,10 +21,15 @@ def around_run(pipeline: Pipeline, begin: Callable[[], None], end: Callable[[Any
     own work.
     """
     run: Callable[..., Any] = pipeline.run
+    first = not hasattr(pipeline, _BEFORE)
+    if first:
+        setattr(pipeline, _BEFORE, list[Callable[[], None]]())
 
     def begin_and_run(*args: Any, **options: Any) -> Any:
         begin()
         with _ended_by(end):
+            for call in getattr(pipeline, _BEFORE) if first else ():
+                call()
             result = run(*args, **options)
             _end_if_terminal(result, end)
         wait: Callable[..., Any] = result.wait_until_finish
@@ -37,6 +44,13 @@ def around_run(pipeline: Pipeline, begin: Callable[[], None], end: Callable[[Any
         return result
 
     pipeline.run = begin_and_run  # type: ignore[method-assign]
+
+
+def before_run(pipeline: Pipeline, call: Callable[[], None]) -> None:
+    """Call a function before a run, behind every ``begin`` of :func:`around_run`: the folder of a state is locked then."""
+    if not hasattr(pipeline, _BEFORE):
+        around_run(pipeline, lambda: None, lambda result: None)
+    getattr(pipeline, _BEFORE).append(call)
 
 
 def _end_if_terminal(result: Any, end: Callable[[Any], None]) -> None:

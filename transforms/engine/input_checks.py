@@ -13,8 +13,9 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.coders.key import common_type, type_name
 from beam_joins.transforms.engine.element_types import is_of_others
+from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.runner_abilities import require_able
-from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, Order, TableType
+from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, Order, TableType, begins_anew
 from beam_joins.windowed import Grid
 
 _CLASS: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
@@ -66,6 +67,18 @@ def require_bounded(transform: str, remedy: str, *pcolls: PCollection[Any]) -> N
     """Raise ``ValueError``, which ends with the ``remedy``, for unbounded input."""
     if not all(pcoll.is_bounded for pcoll in pcolls):
         raise ValueError(f"{transform} takes bounded input only, as unbounded input has no end: {remedy}")
+
+
+def warn_of_void_rows(table: PCollection[Any]) -> None:
+    """Warn of the rows of earlier runs for which the elements of the transform that is being applied have no word, where the
+    table begins anew.
+    """
+    if (position := begins_anew(table)) is not None:
+        _log.warning(
+            "%s: the table begins anew at position %d: rows that earlier runs gave, and that this run does not give again, are void",
+            label_of(table.pipeline),
+            position,
+        )
 
 
 def perhaps_windowed(*tables: TableType) -> str:

@@ -29,6 +29,7 @@ from beam_joins.change import Dropped
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.bounded_replay import OnlyTurn, Released, SpreadTurns, gathered, stateful_dofn
 from beam_joins.transforms.engine.emitter import Emitter
+from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.notes import Check
 from beam_joins.transforms.engine.operator import Operator
 from beam_joins.transforms.engine.partition_turn import PartitionTurn
@@ -45,7 +46,6 @@ from beam_joins.transforms.engine.replay_options import (
 from beam_joins.transforms.engine.resumed.memory import ResumedTurn, observed
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.ticks import Ticks, only_turn, stages_above, ticks_behind
-from beam_joins.transforms.engine.transform import fingerprint, label_of
 from beam_joins.transforms.engine.unbounded.tick_turns import Turns, turn_dofn
 
 
@@ -195,6 +195,7 @@ class Replay(Stage):
     :class:`~beam_joins.transforms.engine.unbounded.tick_turns.Turns`. ``size`` is that of a :class:`Route`.
     ``values`` are the types of the values of the inputs whose rows the state has, in the order of its fields: rows that
     earlier runs stored get them. Empty: the state has no rows. ``None``: rows have the same columns in all runs.
+    ``from_records``: records are among the inputs, and late behind the frontier also where the state is rebuilt.
     """
 
     def __init__(
@@ -211,10 +212,12 @@ class Replay(Stage):
         closes: int | None = None,
         size: int | None = None,
         values: Mapping[str, pa.DataType] | None = None,
+        from_records: bool = False,
     ) -> None:
         super().__init__(to, main_type, size)
         self._operator = operator
         self._values = values
+        self._from_records = from_records
         self._check = check
         self._gives_all = gives_all
         self._to_all = to_all
@@ -244,7 +247,7 @@ class Replay(Stage):
     def _resumed(self, blocks: Any, folder: StateFolder) -> Any:
         pipeline = blocks[0].pipeline
         label, seconds = label_of(pipeline), pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes
-        memory = folder.memory(label, fingerprint(pipeline), seconds, self._values)
+        memory = folder.memory(label, seconds, self._values, from_records=self._from_records)
         if self._gives_all:
             every = pipeline | "Every partition" >> beam.Create(memory.elements).with_output_types(beam.typehints.KV[int, bytes])
             blocks = (*blocks, every)

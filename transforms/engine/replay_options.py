@@ -10,10 +10,10 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.coders import pickles
 from beam_joins.transforms.engine.block_files import BlockFolder
+from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS, GROWING_PARTITIONS, PARTITION_BYTES
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, folder_of
 from beam_joins.transforms.engine.run_folder import INLINE, block_folder
-from beam_joins.transforms.engine.transform import label_of
 
 BROADCAST_BYTES = 32 << 20
 REMEMBER_DELETES = 2 * 24 * 60 * 60
@@ -67,6 +67,20 @@ class ReplayOptions(PipelineOptions):
             " folder ended (default: nothing is remembered)",
         )
         parser.add_argument(
+            "--beam_joins_changed",
+            choices=("refuse", "rebuild"),
+            default="refuse",
+            help="for a folder with the state of another pipeline: refuse it, or rebuild the transforms that have changed, and those"
+            " behind them, from the rows that the tables upstream have stored (default: refuse)",
+        )
+        parser.add_argument(
+            "--beam_joins_read_again",
+            action="append",
+            metavar="LABEL",
+            help="the label of a TableFromChangelog whose whole changelog is read in this run: its state is forgotten, and all behind"
+            " it is rebuilt; may be repeated, and is for one run",
+        )
+        parser.add_argument(
             "--beam_joins_remember_deletes",
             type=float,
             default=REMEMBER_DELETES,
@@ -97,7 +111,11 @@ def has_one_turn(pcoll: PCollection[Any]) -> bool:
 
 def folder_for(pcoll: PCollection[Any] | PBegin) -> StateFolder | None:
     """The folder for the state of the pipeline's runs; ``None`` without one."""
-    return folder_of(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_state)
+    options = pcoll.pipeline.options.view_as(ReplayOptions)
+    folder = folder_of(pcoll.pipeline, options.beam_joins_state)
+    if folder is not None:
+        folder.plan.rebuilds, folder.plan.read_again = options.beam_joins_changed == "rebuild", options.beam_joins_read_again or ()
+    return folder
 
 
 def union_with_stored(pcoll: PCollection[Any], replay: str, name: str, kind: pa.DataType) -> pa.DataType:

@@ -4,7 +4,7 @@ says which row that is.
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ from beam_joins.transforms.engine.output_types import HandledStreamOutputs, Stre
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.referring import KeyColumn, keys_like
 from beam_joins.transforms.engine.replay import Replay, Route
+from beam_joins.transforms.engine.resumed.pipeline_changes import Rules
 from beam_joins.transforms.engine.routed_records import RoutedRecords, present
 from beam_joins.transforms.engine.stage_functions import StageFunctions
 from beam_joins.transforms.engine.stream_join import join_in_columns, joiner_of_pairs, keyed_batch, keyed_results, result_schema
@@ -45,12 +46,15 @@ from beam_joins.typed_rows import Schema
 from beam_joins.versions import as_of
 
 STREAM, TABLE = "stream", "table"
+_OF_RECORDS: Final = ("joiner", "how", "foreign_key", "window_of", "stream_schema", "schema")
 
 
 class StreamLookupJoin(WithOutputs[tuple[StreamInput, TableInput], PCollection[Any], StreamOutputs, HandledStreamOutputs]):
     """A stream with the rows that its records look up; a subclass says by which keys."""
 
     outputs = (StreamOutputs, HandledStreamOutputs)
+    # the table alone is stored: the functions are called for the records of a run
+    rules = Rules("needs history", options=dict.fromkeys(_OF_RECORDS, "kept"))
     _null_reason: str
 
     def __init__(
@@ -116,6 +120,7 @@ class StreamLookupJoin(WithOutputs[tuple[StreamInput, TableInput], PCollection[A
             check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
             tables=(TABLE,),
             values={TABLE: of_table.value_column},
+            from_records=True,
         )
         handling.collect(records, joined)
         main = joined[MAIN] if schema is None else as_arrow(joined[MAIN], schema)

@@ -40,7 +40,7 @@ class TableType(NamedTuple):
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a
     windowed table are ``Windowed[K]``, and ``key`` is K. ``windows`` are all windows of a windowed table,
     where its window function says them. ``anew``: the position at which this run's rows replace all that earlier runs
-    gave, as the pipeline has changed; ``None`` where the table goes on.
+    gave, as the pipeline has changed; ``None`` where the table goes on, ``"mixed"`` behind a Flatten of both.
     """
 
     key: Any = Any
@@ -48,7 +48,7 @@ class TableType(NamedTuple):
     order: Order = "unknown"
     windowed: bool = False
     windows: Grid | None = None
-    anew: int | None = None
+    anew: int | Literal["mixed"] | None = None
 
     @property
     def key_column(self) -> pa.DataType:
@@ -111,10 +111,36 @@ def as_table(pcoll: PCollection[Any], of_table: TableType, physical: Physical = 
     if not is_batches(pcoll):  # the changes of typed columns have Python objects
         key, value = _python_types(of_table)
         of_table = of_table._replace(key=key, value=value)
-    if is_batches(pcoll) or is_changes(pcoll):
+    if is_table(pcoll):
         pcoll.element_type = _element_type(ChangeBatch if is_batches(pcoll) else Change, of_table)
     setattr(pcoll, _MADE, _Made(of_table, physical))
     return pcoll
+
+
+def begins_anew(table: PCollection[Any]) -> int | None:
+    """The position at which a table begins anew in this run, ``None`` where it goes on from earlier runs.
+
+    A table of a changed pipeline begins anew: its changes of this run are the inserts of all its rows at that position, and
+    the changes behind it. Rows that earlier runs gave are void. A sink of your own asks for it when it is applied, and
+    replaces them. A ``beam.Map`` of your own without ``with_output_types(table.element_type)`` forgets it.
+
+    Raises ``ValueError`` for anything that is no collection, and for a Flatten of tables that begin anew at different positions,
+    or of which others go on.
+
+    >>> import apache_beam as beam
+    >>> stock = beam.Pipeline() | beam.Create([Change("apple", None, 7, timestamp=1, position=1)])
+    >>> begins_anew(stock) is None
+    True
+    """
+    if not isinstance(table, PCollection):
+        raise ValueError(f"begins_anew takes a table, not {type(table).__name__}")
+    anew = table_type(table).anew
+    if anew == "mixed":
+        raise ValueError(
+            "a table that begins anew is flattened with others, whose rows from before this run are not in it: apply FilterTable or "
+            "MapTable behind the Flatten, which give all rows"
+        )
+    return anew
 
 
 def at_first_position(table: PCollection[Any]) -> PCollection[Any]:
@@ -137,6 +163,11 @@ def is_batches(pcoll: PCollection[Any]) -> bool:
 def is_changes(pcoll: PCollection[Any]) -> bool:
     """Whether a collection is known to be of changes, one by one."""
     return _is_of(Change, pcoll.element_type)
+
+
+def is_table(pcoll: PCollection[Any]) -> bool:
+    """Whether a collection is known to be a table, in batches or changes."""
+    return is_batches(pcoll) or is_changes(pcoll)
 
 
 def table_type(pcoll: PCollection[Any]) -> TableType:
@@ -170,7 +201,8 @@ def _of_hint(hint: Any) -> TableType:
         for other in others:
             order = _flattened_order(one.order, other.order)
             key, value = (a if a == b else Any for a, b in zip(one[:2], other[:2], strict=True))
-            one = TableType(key, value, order, one.windowed and other.windowed)
+            anew = one.anew if one.anew == other.anew else "mixed"
+            one = TableType(key, value, order, one.windowed and other.windowed, anew=anew)
         return one
     if not isinstance(hint, Parameterised) or hint.origin not in (Change, ChangeBatch):
         return TableType()

@@ -1,28 +1,18 @@
-"""A public transform: its options, as given, and the properties of it that must be equal in every run of a
-folder.
-"""
+"""A public transform: its options, as given, and its place in runs that go on."""
 
 import inspect
-import re
-from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import apache_beam as beam
-import pyarrow as pa
-from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PCollection, PValue
 
-from beam_joins.coders.key import type_name
-from beam_joins.functions import vectorized, with_key
-from beam_joins.transforms.engine.arrow_input import arrow_schema, is_arrow
-from beam_joins.transforms.engine.element_types import pair_types
-from beam_joins.transforms.engine.resumed.manifest import Fingerprint
-from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes, table_type
+from beam_joins.transforms.engine.continued import continued
+from beam_joins.transforms.engine.fingerprints import displayed
+from beam_joins.transforms.engine.replay_options import folder_for
+from beam_joins.transforms.engine.resumed.pipeline_changes import OF_TABLES, Rules
+from beam_joins.transforms.engine.stored_content import collections_in
 from beam_joins.user_functions import require_returns
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _OF_RUN = {"broadcast", "without_earlier"}
 """Options on which no state depends, or which each run decides anew."""
 _REMEDIES = {
@@ -37,7 +27,14 @@ Out = TypeVar("Out")
 
 
 class Transform(beam.PTransform[In, Out]):
-    """A public transform: it shows the options that it was given wherever a runner displays its steps."""
+    """A public transform: it shows the options that it was given wherever a runner displays its steps.
+
+    A subclass says by ``rules`` what becomes of its state where another pipeline goes on, and by ``table_stage`` which of its
+    stages stores the rows of the table that it makes.
+    """
+
+    rules: ClassVar[Rules] = OF_TABLES
+    table_stage: ClassVar[str | None] = None
 
     if TYPE_CHECKING:  # Beam's own operators have no types, so that what (left, right) | join gives would not be known
 
@@ -69,65 +66,21 @@ class Transform(beam.PTransform[In, Out]):
 
     def display_data(self) -> dict[str, Any]:
         """The options as given, functions by their names."""
-        return {name: _displayed(value) for name, value in self._options.items() if value is not None}
+        return {name: displayed(value) for name, value in self._options.items() if value is not None}
 
+    def expand(self, pvalue: Any) -> Any:
+        """Apply the transform."""
+        collections = [each for each in collections_in(pvalue) if isinstance(each, PCollection)]
+        folder = folder_for(collections[0]) if collections else None
+        if folder is None or len(collections) < len(collections_in(pvalue)):
+            return self.outputs_of(pvalue)
+        options = {name: value for name, value in self._options.items() if name not in _OF_RUN}
+        return continued(self, options, self.rules_for(collections), self.table_stage, pvalue, folder, self.outputs_of)
 
-def _displayed(value: Any) -> Any:
-    if isinstance(value, vectorized | with_key):
-        return f"{type(value).__name__}({_displayed(value.function)})"
-    if isinstance(value, str | int | float | bool):
-        return value
-    return _text(value)
+    def rules_for(self, inputs: list[PCollection[Any]]) -> Rules:
+        """The verdicts on changes of this transform where it has these inputs."""
+        return self.rules
 
-
-def _text(value: Any) -> str:
-    """The ``repr`` of a value, the same in each process: sets in order, functions by their names, at any depth."""
-    if isinstance(value, partial):
-        options = (f"{name}={_text(each)}" for name, each in value.keywords.items())
-        return f"partial({', '.join([_text(value.func), *map(_text, value.args), *options])})"
-    if isinstance(value, list | set | frozenset):
-        texts = list(map(_text, value))
-        return f"[{', '.join(texts if isinstance(value, list) else sorted(texts))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{_text(name)}: {_text(each)}' for name, each in value.items())}}}"
-    if (names := _fields(value)) is not None:
-        return f"{type(value).__name__}({', '.join(f'{name}={_text(getattr(value, name))}' for name in names)})"
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_text, value))}{',' if len(value) == 1 else ''})"
-    return getattr(value, "__qualname__", None) or _ADDRESS.sub("", repr(value))
-
-
-def _fields(value: Any) -> Sequence[str] | None:
-    """The names of the fields of a dataclass or a NamedTuple."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return [field.name for field in fields(value) if field.repr]
-    return getattr(value, "_fields", None) if isinstance(value, tuple) else None
-
-
-def label_of(pipeline: Pipeline) -> str:
-    """The full label of the transform that is being applied: unique in a pipeline, and the same at every submission.
-
-    Beam shows it to nobody else: this relies on ``Pipeline._current_transform``, in Beam 2.66 to 2.77.
-    """
-    return str(pipeline._current_transform().full_label)
-
-
-def fingerprint(pipeline: Pipeline) -> Fingerprint:
-    """The properties of the public transform that is being applied, equal in every run of a folder: its
-    class, its options, and the columns of its inputs.
-    """
-    applied, transform = next(
-        (each, each.transform) for each in reversed(pipeline.transforms_stack) if isinstance(each.transform, Transform)
-    )
-    options = {name: shown for name, shown in transform.display_data().items() if name not in _OF_RUN}
-    inputs = [_columns(pcoll) for pcoll in applied.inputs]
-    return {"transform": type(transform).__name__, "options": options, "inputs": inputs}
-
-
-def _columns(pcoll: PCollection[Any]) -> dict[str, str]:
-    schema = arrow_schema(pcoll) if is_arrow(pcoll) else None
-    if schema is not None:
-        return {name: str(kind) for name, kind in zip(schema.names, schema.types, strict=True)}
-    of_table = table_type(pcoll) if is_batches(pcoll) or is_changes(pcoll) else TableType(*pair_types(pcoll.element_type))
-    columns = {"key": str(of_table.key_column), "value": str(of_table.value_column), "order": of_table.order}
-    return columns if isinstance(of_table.key, pa.DataType) else {**columns, "key coder": type_name(of_table.key)}
+    def outputs_of(self, pvalue: Any) -> Any:
+        """The outputs for the inputs."""
+        raise NotImplementedError

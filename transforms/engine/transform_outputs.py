@@ -11,9 +11,10 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.functions import vectorized
 from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN
+from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.output_types import Handled, HandledTableOutputs, Table, TableOutputs
 from beam_joins.transforms.engine.stage_functions import StageFunctions
-from beam_joins.transforms.engine.transform import In, Out, Transform, label_of
+from beam_joins.transforms.engine.transform import In, Out, Transform
 from beam_joins.user_functions import ExceptionClass
 
 
@@ -88,13 +89,13 @@ class HandlesExceptions(Transform[In, Out], Generic[In, Out, OutAndBad]):
         handled._exc_class = exc_class
         return cast("Transform[In, OutAndBad]", handled)
 
-    def expand(self, pvalue: Any) -> Any:
-        """Apply the transform."""
+    def outputs_of(self, pvalue: Any) -> Any:
+        """The outputs for the inputs."""
         applied = copy.copy(self)
         applied.handling = Handling(_label(self, pvalue), self._exc_class)
-        return self._outputs_of(applied.build(pvalue), applied.handling.bad())
+        return self._with_bad(applied.build(pvalue), applied.handling.bad())
 
-    def _outputs_of(self, built: Any, bad: PCollection[Any] | None) -> Any:
+    def _with_bad(self, built: Any, bad: PCollection[Any] | None) -> Any:
         return built if bad is None else Handled(built, bad)
 
     def build(self, pvalue: Any) -> Any:
@@ -131,9 +132,9 @@ class WithOutputs(HandlesExceptions[In, Out, Handled[Out]], Generic[In, Out, All
         all_outputs._all_outputs = True
         return cast("HandlesExceptions[In, All, AllAndBad]", all_outputs)
 
-    def _outputs_of(self, built: Any, bad: PCollection[Any] | None) -> Any:
+    def _with_bad(self, built: Any, bad: PCollection[Any] | None) -> Any:
         if not self._all_outputs:
-            return super()._outputs_of(built[0], bad)
+            return super()._with_bad(built[0], bad)
         outputs, outputs_and_bad = self.outputs
         return outputs(*built) if bad is None else outputs_and_bad(*built, bad)
 

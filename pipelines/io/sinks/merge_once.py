@@ -27,6 +27,7 @@ from beam_joins.transforms.connect import (
     PlainRows,
     Route,
     TableType,
+    begins_anew,
     columns,
     folder_for,
     in_batches,
@@ -159,6 +160,7 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
         folder = folder_for(pcoll)
         application = self._application or pcoll.pipeline.transforms_stack[-1].full_label
         merged = self._merge(table_type(pcoll), application, self._built if folder is None else folder.run)
+        anew = begins_anew(pcoll) is not None
         routed = in_batches(pcoll) | "By key" >> Route(_last_rows, to=(_ROWS,))
         begin = pcoll.pipeline | "Begin" >> beam.Create([(0, b"")], reshuffle=False).with_output_types(tuple[int, bytes])
         parts = (
@@ -170,7 +172,7 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
             (parts, begin)
             | "All" >> beam.Flatten()
             | "Together" >> beam.GroupByKey()
-            | "Merge" >> beam.MapTuple(lambda _, written: merged.merge(written)).with_output_types(int)
+            | "Merge" >> beam.MapTuple(lambda _, written: merged.merge(written, anew=anew)).with_output_types(int)
         )
         return versions
 

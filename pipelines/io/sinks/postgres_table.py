@@ -2,9 +2,10 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, LiteralString
 
 from beam_joins.errors import InputError, OutputError
@@ -42,6 +43,8 @@ _NAMES: Final = """
 """
 _STAGED: Final = "CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DELETE ROWS AS SELECT {unbounded} FROM {table} WITH NO DATA"
 _DELETE: Final = "DELETE FROM {table}"
+_BEGIN_ANEW: Final = "UPDATE {table} SET {position} = {before} WHERE {position} >= {at}"
+_END_ANEW: Final = "UPDATE {table} SET {nulls}{deleted} = true WHERE {position} < {at} AND NOT {deleted}"
 _HAS_ROWS: Final = "SELECT EXISTS (SELECT FROM {table})"
 _COPY: Final = "COPY {staged} ({all}) FROM STDIN (ENCODING 'UTF8')"
 _CHANGED: Final = """
@@ -182,10 +185,28 @@ class PostgresTable:
         """Merges the rows of all pieces in one transaction, which is repeated, from the first piece on, if the
         server has ended it; ``anew``: in place of all rows that are there. Raises OutputError if that fails.
         """
+        self._repeated(partial(self._merge, pieces, anew=anew))
+
+    def begin_anew(self, position: int) -> None:
+        """Has all rows precede this position, so that those that a run merges at it or behind it are newer. Raises
+        OutputError.
+        """
+        self._repeated(partial(self._update, _BEGIN_ANEW, before=sql.Literal(position - 1), at=sql.Literal(position)))
+
+    def end_anew(self, position: int) -> None:
+        """Deletes all rows that still precede this position, so that one at it is newer. Raises OutputError."""
+        self._repeated(partial(self._update, _END_ANEW, at=sql.Literal(position)))
+
+    def _update(self, statement: LiteralString, **numbers: sql.Literal) -> None:
+        with self._connected() as connection:
+            connection.execute(self._sql(statement, **numbers))
+
+    def _repeated(self, write: Callable[[], None]) -> None:
+        """Calls a function until the server does not end its transaction. Raises OutputError."""
         for pause in (*_PAUSES, None):
             try:
                 with self._saying(OutputError, retry=pause is not None):
-                    self._merge(pieces, anew=anew)
+                    write()
                 return
             except psycopg.OperationalError:
                 self.close()

@@ -4,8 +4,7 @@ conditions for another run to go on with it.
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -13,36 +12,26 @@ from xxhash import xxh3_64_hexdigest
 
 from beam_joins.coders.snapshot import Described, files_of
 from beam_joins.errors import CorruptData, StateRefused
-from beam_joins.schema_evolution import narrowing
+from beam_joins.schema_evolution import narrowing, union_type
+from beam_joins.transforms.engine.resumed.pipeline_changes import Fingerprint
 
 MANIFEST, JOURNAL = "manifest.json", "commit.json"
 """The names of the files of a folder that say its state, and that a commit is under way."""
-FORMAT = 5
+FORMAT = 6
+READ_AGAIN: Final = "give its whole input in this run with --beam_joins_read_again={}, or begin with an empty folder"
+"""The remedy for a source whose stored rows do not do, with its label."""
 DescribedPart = tuple[int, Described | None]
 """A part of a partition's state: the place up to which its rows lie, and its snapshot."""
-Fingerprint = dict[str, Any]
-"""``transform``, its class; ``options`` as display data shows them; ``inputs``, the columns of each."""
-_OF_TABLE: Final = ("key", "order", "key coder")
-"""The properties of an input that is a table, beside the type of its values."""
-_INPUT_SCHEMAS: Final = {
-    "TableFromChangelog": ("schema",),
-    "StreamTableJoin": ("stream_schema",),
-    "StreamForeignKeyJoin": ("stream_schema",),
-    "WindowedStreamJoin": ("stream_schemas",),
-    "WindowedAggregate": ("stream_schema",),
-}
-"""The options of transforms that are the columns of an input."""
 
 
 class Remembered(NamedTuple):
-    """The state of a transform after a run.
+    """The state of a stage of a transform after a run.
 
     * ``frontier`` and ``latest``: the largest position and event time, of all transforms connected with it.
     * ``columns``: the schemas of its inputs; ``notes``: the notes on them.
     * ``partitions``: the parts of their states.
     """
 
-    fingerprint: Fingerprint
     frontier: int | None = None
     latest: int | None = None
     columns: Mapping[str, str] = {}
@@ -56,19 +45,24 @@ class Remembered(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """The contents of a manifest: ``run`` is the number of the last run, ``inputs`` the progress of readers,
-    and ``transforms`` are by their full labels.
+    """The contents of a manifest: ``run`` is the number of the last run, ``inputs`` the progress of readers;
+    ``stages`` are the states, and ``transforms`` the properties of the transforms that have them, by full labels;
+    ``read_again`` are the transforms whose whole input that run has read again, and ``has_all`` says that transforms
+    without state are among them too.
     """
 
     run: int = 0
     partitions: int | None = None
     inputs: Mapping[str, Any] = {}
-    transforms: Mapping[str, Remembered] = {}
+    stages: Mapping[str, Remembered] = {}
+    transforms: Mapping[str, Fingerprint] = {}
+    read_again: Sequence[str] = ()
+    has_all: bool = True
 
     @property
     def files(self) -> set[str]:
         """The names of all files that it names."""
-        partitions = (parts for each in self.transforms.values() for parts in each.partitions.values())
+        partitions = (parts for each in self.stages.values() for parts in each.partitions.values())
         return {file["file"] for parts in partitions for _, described in parts for file in files_of(described)}
 
 
@@ -95,7 +89,7 @@ def write_manifest(manifest: Manifest) -> str:
     content = {
         **manifest._asdict(),
         "format": FORMAT,
-        "transforms": {label: each._asdict() for label, each in manifest.transforms.items()},
+        "stages": {label: each._asdict() for label, each in manifest.stages.items()},
     }
     return json.dumps({**content, "xxh3": _checksum(content)}, indent=1)
 
@@ -107,17 +101,30 @@ def read_manifest(text: str, name: str) -> Manifest:
     try:
         content = json.loads(text)
         checksum, version = content.pop("xxh3"), content.pop("format")
-        if version != FORMAT:
+        if version not in range(min(_STEPS), FORMAT + 1):
             remedy = "update beam_joins" if version > FORMAT else "begin with an empty folder"
-            raise StateRefused(f"{name} has format {version}, and this version reads format {FORMAT}: {remedy}")
+            raise StateRefused(f"{name} has format {version}, and this version reads formats up to {FORMAT}: {remedy}")
         if checksum != _checksum({**content, "format": version}):
             raise CorruptData(f"{name} has changed since it was written: its checksum is another")
-        transforms = {label: Remembered(**each) for label, each in content.pop("transforms").items()}
-        return Manifest(**content, transforms=transforms)
+        for step in range(version, FORMAT):
+            content = _STEPS[step](content)
+        stages = {label: Remembered(**each) for label, each in content.pop("stages").items()}
+        return Manifest(**content, stages=stages)
     except (StateRefused, CorruptData):
         raise
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorruptData(f"{name} is not a manifest: {error}") from error
+
+
+def _from_5(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 6 has the properties of all transforms beside the states of stages, whose labels are one level deeper."""
+    stages = content.pop("transforms")
+    transforms = {label.rpartition("/")[0]: each.pop("fingerprint") for label, each in stages.items()}
+    return {**content, "stages": stages, "transforms": transforms, "has_all": False}
+
+
+_STEPS: Final = {5: _from_5}
+"""The step from each earlier format to the next one."""
 
 
 def write_journal(manifest: str, moves: Iterable[tuple[str, str]]) -> str:
@@ -143,44 +150,6 @@ def read_journal(text: str, name: str) -> tuple[str, list[tuple[str, str]]]:
         raise CorruptData(f"{name} does not say what is to be committed: {error}") from error
 
 
-def require_same(root: str, before: Manifest, now: Mapping[str, Fingerprint], widening: Collection[str] = ()) -> None:
-    """Raise :class:`StateRefused`, which names the difference, unless the pipeline has the transforms of the
-    runs before. ``widening`` are the labels of transforms whose stored rows get the types of this run.
-    """
-    if not before.transforms:
-        return
-    empty = "begin with an empty folder"
-    if gone := before.transforms.keys() - now.keys():
-        raise StateRefused(
-            f"{root} remembers {_named(gone)}, and this pipeline has no transform of that label: run the same pipeline, or {empty}"
-        )
-    if new := now.keys() - before.transforms.keys():
-        raise StateRefused(
-            f"{root} remembers nothing of {_named(new)}, which the runs before had not: run the same pipeline, or {empty}"
-        )
-    for label, fingerprint in now.items():
-        if not before.transforms[label].has_seen:  # of no row nothing is remembered
-            continue
-        before_run = before.transforms[label].fingerprint
-        options, after = (_compared(each, label in widening) for each in (before_run, fingerprint))
-        for name in sorted({*options, *after}):
-            one, other = options.get(name), after.get(name)
-            if one != other:
-                raise StateRefused(f"{label}: {name} was {one!r} in the runs before and is {other!r}: give the same, or {empty}")
-
-
-def _compared(fingerprint: Fingerprint, widens: bool) -> dict[str, Any]:
-    """The properties of a transform that must be the same in all runs; where stored rows get the types of this run, values
-    are compared column by column (:func:`widened`), and so are the columns of a changelog.
-    """
-    options, inputs = dict(fingerprint["options"]), fingerprint["inputs"]
-    if widens:
-        inputs = [{name: each[name] for name in _OF_TABLE if name in each} if "order" in each else {} for each in inputs]
-        for name in _INPUT_SCHEMAS.get(fingerprint["transform"], ()):
-            options.pop(name, None)
-    return {**options, "the transform": fingerprint["transform"], "the input": inputs}
-
-
 def widened(label: str, text: str, kind: pa.DataType | None) -> str:
     """A stored schema, as text, with values of the type of this run, or without values that are not stored; raises
     :class:`StateRefused` for a type that does not hold the stored ones.
@@ -195,38 +164,29 @@ def widened(label: str, text: str, kind: pa.DataType | None) -> str:
         name, before, now = fault
         column = f"the column '{name}'" if name else "the value"
         change = "is gone" if now is None else f"was {before} in the runs before and is {now}, which does not hold all of its values"
-        raise StateRefused(f"{label}: {column} {change}: give the same columns, or begin with an empty folder")
+        remedy = READ_AGAIN.format(label.rpartition("/")[0])
+        raise StateRefused(f"{label}: {column} {change}: give the same columns, or {remedy}")
     return schema_text(schema.set(at, schema.field(at).with_type(kind)))
 
 
-def after_run(
-    before: Manifest,
-    now: Mapping[str, Fingerprint],
-    turns: Iterable[TurnEnded],
-    groups: Iterable[set[str]],
-    partitions: int,
-    inputs: dict[str, Any],
-    columns: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-) -> Manifest:
-    """The manifest after a run in which some partitions had a turn; ``groups`` are the labels that have one
-    frontier, ``columns`` the schemas of the transforms whose stored rows get the types of this run.
+def after_run(stages: Mapping[str, Remembered], turns: Iterable[TurnEnded], groups: Iterable[set[str]]) -> dict[str, Remembered]:
+    """The states of stages, by full label, after a run in which some partitions had a turn; ``groups`` are the labels
+    that have one frontier.
     """
-    by_label: dict[str, list[TurnEnded]] = {label: [] for label in now}
+    by_label: dict[str, list[TurnEnded]] = {label: [] for label in stages}
     for turn in turns:
         by_label[turn.label].append(turn)
-    earlier = {label: before.transforms.get(label, Remembered(fingerprint)) for label, fingerprint in now.items()}
-    earlier |= {label: earlier[label]._replace(columns=schemas) for label, schemas in columns.items()}
-    transforms = {label: _after(earlier[label], fingerprint, by_label[label]) for label, fingerprint in now.items()}
+    after = {label: _after(each, by_label[label]) for label, each in stages.items()}
     for group in groups:
         ended = [turn for label in group for turn in by_label[label]]
-        frontier = largest(*(earlier[label].frontier for label in group), *(turn.position for turn in ended))
-        latest = largest(*(earlier[label].latest for label in group), *(turn.timestamp for turn in ended))
+        frontier = largest(*(stages[label].frontier for label in group), *(turn.position for turn in ended))
+        latest = largest(*(stages[label].latest for label in group), *(turn.timestamp for turn in ended))
         for label in group:
-            transforms[label] = transforms[label]._replace(frontier=frontier, latest=latest)
-    return Manifest(before.run + 1, partitions, inputs, transforms)
+            after[label] = after[label]._replace(frontier=frontier, latest=latest)
+    return after
 
 
-def _after(before: Remembered, fingerprint: Fingerprint, turns: Iterable[TurnEnded]) -> Remembered:
+def _after(before: Remembered, turns: Iterable[TurnEnded]) -> Remembered:
     partitions, columns = dict(before.partitions), dict(before.columns)
     notes = {name: set(noted) for name, noted in before.notes.items()}
     for turn in turns:
@@ -236,7 +196,17 @@ def _after(before: Remembered, fingerprint: Fingerprint, turns: Iterable[TurnEnd
         for name, noted in turn.notes.items():
             notes.setdefault(name, set()).update(noted)
     listed = {name: sorted(noted) for name, noted in notes.items()}
-    return before._replace(fingerprint=fingerprint, partitions=partitions, columns=columns, notes=listed)
+    return before._replace(partitions=partitions, columns=columns, notes=listed)
+
+
+def with_stored(label: str, stored: str, kind: pa.DataType) -> pa.DataType:
+    """The type that holds the values of a stored schema, as text, and those of this run, of type ``kind``; raises
+    :class:`StateRefused` where there is none.
+    """
+    try:
+        return union_type(text_schema(stored).field("value").type, kind)
+    except ValueError as error:
+        raise StateRefused(f"{label}: {error}: give the type of before, or {READ_AGAIN.format(label.rpartition('/')[0])}") from None
 
 
 def schema_text(schema: pa.Schema) -> str:
@@ -273,10 +243,6 @@ def _common(label: str, name: str, one: str, other: str) -> str:
 def largest(*numbers: int | None) -> int | None:
     """The largest of the numbers that are not ``None``; ``None`` without any."""
     return max((each for each in numbers if each is not None), default=None)
-
-
-def _named(labels: Iterable[str]) -> str:
-    return ", ".join(map(repr, sorted(labels)))
 
 
 def _checksum(content: dict[str, Any]) -> str:

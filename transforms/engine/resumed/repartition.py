@@ -1,4 +1,4 @@
-"""Distributes the state of all transforms over another number of partitions: it costs a copy of the folder at most."""
+"""Distributes the state of all stages over another number of partitions: it costs a copy of the folder at most."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -41,10 +41,10 @@ def repartitioned(files: StateFiles, manifest: Manifest, count: int, folder: str
         return read_snapshot(described, files.get, files.checksum, as_one).state
 
     write = partial(write_snapshot, put=put)
-    transforms = dict[str, Remembered]()
-    for label, each in manifest.transforms.items():
-        transforms[label] = _of_transform(each, count, partial(read, _value_types(files, each)), write)
-    return manifest._replace(partitions=count, transforms=transforms)
+    stages = dict[str, Remembered]()
+    for label, each in manifest.stages.items():
+        stages[label] = _of_stage(each, count, partial(read, _value_types(files, each)), write)
+    return manifest._replace(partitions=count, stages=stages)
 
 
 def _value_types(files: StateFiles, remembered: Remembered) -> _Kinds:
@@ -63,7 +63,7 @@ def _value_types(files: StateFiles, remembered: Remembered) -> _Kinds:
     return kinds
 
 
-def _of_transform(remembered: Remembered, count: int, read: _Read, write: _Write) -> Remembered:
+def _of_stage(remembered: Remembered, count: int, read: _Read, write: _Write) -> Remembered:
     shares: dict[int, list[list[DescribedPart]]] = {}  # of each new partition the parts that it gets from each old one
     for parts in remembered.partitions.values():
         of_old: dict[int, list[DescribedPart]] = {}

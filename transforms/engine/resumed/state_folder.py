@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -21,14 +21,12 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
 from beam_joins.errors import StateRefused
-from beam_joins.schema_evolution import union_type
 from beam_joins.stream_time import EARLIEST
 from beam_joins.transforms.engine.around_run import around_run
 from beam_joins.transforms.engine.resumed.connected import connected
 from beam_joins.transforms.engine.resumed.manifest import (
     JOURNAL,
     MANIFEST,
-    Fingerprint,
     Manifest,
     Remembered,
     TurnEnded,
@@ -36,17 +34,17 @@ from beam_joins.transforms.engine.resumed.manifest import (
     largest,
     read_journal,
     read_manifest,
-    require_same,
-    text_schema,
     widened,
+    with_stored,
     write_journal,
     write_manifest,
 )
 from beam_joins.transforms.engine.resumed.memory import BEGUN, Memory
 from beam_joins.transforms.engine.resumed.only_built import require_job, require_run
+from beam_joins.transforms.engine.resumed.plan import Plan
 from beam_joins.transforms.engine.resumed.repartition import repartitioned
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
-from beam_joins.transforms.engine.resumed.state_summary import copy_state, state_summary, verify_state
+from beam_joins.transforms.engine.resumed.state_summary import copy_state, last_run, state_summary, verify_state
 from beam_joins.transforms.engine.stored_files import move
 
 RUNS = "runs"
@@ -54,6 +52,7 @@ _OF_RUN = re.compile(rf"{RUNS}/(\d+)-")
 _ANOTHER, _GONE = "another run has been committed to {} meanwhile", "files that this run has written to {} are gone"
 _MICROS = 1_000_000
 _ATTACHED = "_beam_joins_state"
+_OF_ONE_RUN = "_beam_joins_without_state"
 _log = logging.getLogger(__name__)
 
 
@@ -89,8 +88,7 @@ class StateFolder:
 
     def __init__(self, path: str) -> None:
         self.files = StateFiles(path)
-        self._fingerprints: dict[str, Fingerprint] = {}
-        self._columns: dict[str, dict[str, str]] = {}  # of the transforms whose stored rows get the types of this run
+        self._stages: dict[str, Remembered] = {}  # the state before this run, stored rows with the types of this run
         self._journal: str | None = None  # the journal that this run has written, which counts from then on
         self._open()
 
@@ -104,6 +102,7 @@ class StateFolder:
         except BaseException:
             self.files.unlock()
             raise
+        self.plan = Plan(self._before)
         self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), self._text is None
         self.partitions = self._before.partitions
         self.when_committed: list[Callable[[], None]] = []
@@ -111,24 +110,15 @@ class StateFolder:
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
         self.scratch = self.files.path(f"{self._attempt}/read")
 
+    last_run = staticmethod(last_run)
     summary = staticmethod(state_summary)
     verify = staticmethod(verify_state)
     copy = staticmethod(copy_state)
 
-    @staticmethod
-    def last_run(path: str) -> tuple[int, dict[str, Any]]:
-        """The number of the last run that was committed to the folder at a path, and its ``inputs``; 0 and none before the
-        first one. Nothing is locked or written.
-        """
-        files = StateFiles(path)
-        text = files.text(MANIFEST)
-        last = Manifest() if text is None else read_manifest(text, files.path(MANIFEST))
-        return last.run, dict(last.inputs)
-
     @property
     def latest(self) -> int | None:
         """The largest event time of the runs that were committed, in microseconds."""
-        return largest(*(each.latest for each in self._before.transforms.values()))
+        return largest(*(each.latest for each in self._before.stages.values()))
 
     def __enter__(self) -> Self:
         """The folder, locked."""
@@ -178,7 +168,7 @@ class StateFolder:
             text = write_manifest(before)
             self.files.put(MANIFEST, text.encode())
             self.files.sync([MANIFEST])
-            self._before, self._text, self.partitions = before, text, count
+            self._before, self._text, self.partitions, self.plan.before = before, text, count, before
         finally:
             if not was_open:
                 self.close()
@@ -188,39 +178,45 @@ class StateFolder:
 
         Raises :class:`StateRefused` where there is none.
         """
-        remembered = self._before.transforms.get(label)
+        remembered = self.plan.stays().get(label)
         if remembered is None or not remembered.partitions or name not in remembered.columns:
             return kind
-        try:
-            return union_type(text_schema(remembered.columns[name]).field("value").type, kind)
-        except ValueError as error:
-            raise StateRefused(f"{label}: {error}: give the type of before, or begin with an empty folder") from None
+        return with_stored(label, remembered.columns[name], kind)
+
+    def stored(self, label: str, kind: pa.DataType) -> Memory:
+        """The rows that a stage has stored as the last run has left them, with values of type ``kind``."""
+        return self._memory(label, self._before.stages.get(label, Remembered()), None, {"rows": kind})
 
     def memory(
-        self, label: str, fingerprint: Fingerprint, remember_deletes: float, values: Mapping[str, pa.DataType] | None = None
+        self, label: str, remember_deletes: float, values: Mapping[str, pa.DataType] | None = None, *, from_records: bool = False
     ) -> Memory:
-        """The state of a transform after the runs before; ``remember_deletes`` is in seconds. ``values`` are the types of the
-        values of the inputs whose rows the state has; raises :class:`StateRefused` if they do not hold the stored ones.
+        """The state of a stage after the runs before, none if its transform is rebuilt; ``remember_deletes`` is in seconds.
+        ``values`` are the types of the values of the inputs whose rows the state has; raises :class:`StateRefused` if they do
+        not hold the stored ones. ``from_records``: a stage that is rebuilt goes on behind the frontier.
         """
-        remembered = self._before.transforms.get(label, Remembered(fingerprint))
-        prefix = f"{self._attempt}/{len(self._fingerprints):03d}"
-        self._fingerprints[label] = fingerprint
-        horizon = None if remembered.latest is None else max(int(EARLIEST), remembered.latest - round(remember_deletes * _MICROS))
-        columns = remembered.columns
+        remembered = self.plan.stays().get(label, Remembered())
+        if from_records and not self.plan.is_kept(label):
+            remembered = Remembered(self.plan.frontier(label.rpartition("/")[0]))
         if values is not None:
-            stored = columns if remembered.partitions else {}
-            columns = self._columns[label] = {name: widened(label, text, values.get(name)) for name, text in stored.items()}
-        return Memory(
-            self.files, prefix, label, remembered.frontier, horizon, columns, remembered.notes, remembered.partitions, values or {}
-        )
+            stored = remembered.columns if remembered.partitions else {}
+            remembered = remembered._replace(columns={name: widened(label, text, values.get(name)) for name, text in stored.items()})
+        horizon = None if remembered.latest is None else max(int(EARLIEST), remembered.latest - round(remember_deletes * _MICROS))
+        memory = self._memory(label, remembered, horizon, values or {})
+        self._stages[label] = remembered
+        return memory
+
+    def _memory(self, label: str, remembered: Remembered, horizon: int | None, values: Mapping[str, pa.DataType]) -> Memory:
+        prefix = f"{self._attempt}/{len(self._stages):03d}"
+        after = remembered.frontier, horizon, remembered.columns, remembered.notes, remembered.partitions
+        return Memory(self.files, prefix, label, *after, values)
 
     def check(self, pipeline: Pipeline) -> None:
         """Raise :class:`StateRefused` unless the whole pipeline has the transforms of the runs before, and runs
         now; its run begins.
         """
         require_run(pipeline)
-        require_same(self.files.root, self._before, self._fingerprints, self._columns)
-        self._groups = connected(pipeline, self._fingerprints)
+        self.plan.require(self.files.root, self._stages)
+        self._groups = connected(pipeline, self._stages)
         self.files.put(f"{self._attempt}/{BEGUN}", b"1")
 
     def require_current(self) -> None:
@@ -249,7 +245,9 @@ class StateFolder:
         self.require_current()
         present = set(self.files.names(self._attempt))
         turns = list(self._turns(present))
-        after = after_run(self._before, self._fingerprints, turns, self._groups, self.partitions or 1, self.inputs, self._columns)
+        stages = after_run(self._stages, turns, self._groups)
+        transforms = {label: each.fingerprint for label, each in self.plan.decisions.items()}
+        after = Manifest(self.run, self.partitions or 1, self.inputs, stages, transforms, sorted(self.plan.read_again))
         written = after.files - self._before.files
         ended = {f"{name.rpartition('-')[0]}.json" for name in present if name.endswith(".arrow")}  # a turn writes this last
         if not {*written, *ended, f"{self._attempt}/{BEGUN}"} <= present:
@@ -339,10 +337,22 @@ class StateFolder:
         self.close()
 
 
+@contextmanager
+def without_state(pipeline: Pipeline) -> Iterator[None]:
+    """Within the block, transforms that are applied to a pipeline remember nothing."""
+    setattr(pipeline, _OF_ONE_RUN, True)
+    try:
+        yield
+    finally:
+        setattr(pipeline, _OF_ONE_RUN, False)
+
+
 def folder_of(pipeline: Pipeline, path: str | None) -> StateFolder | None:
     """The folder for the state of a pipeline's transforms: the attached folder, or at the first call the
     folder at a path.
     """
+    if getattr(pipeline, _OF_ONE_RUN, False):
+        return None
     folder: StateFolder | None = getattr(pipeline, _ATTACHED, None)
     if folder is None and path:
         require_run(pipeline)

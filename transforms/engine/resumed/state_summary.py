@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from beam_joins.coders.snapshot import Described, files_of, read_file
 from beam_joins.errors import CorruptData, StateRefused
-from beam_joins.transforms.engine.resumed.manifest import JOURNAL, MANIFEST, Manifest, Remembered, read_manifest
+from beam_joins.transforms.engine.resumed.manifest import JOURNAL, MANIFEST, Manifest, Remembered, read_manifest, write_manifest
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 
 _ATTEMPTS: Final = 5
@@ -37,6 +37,14 @@ class StateSummary(NamedTuple):
     transforms: tuple[TransformState, ...]
 
 
+def last_run(path: str) -> tuple[int, dict[str, Any]]:
+    """The number of the last run that was committed to the folder at a path, and its ``inputs``; 0 and none before the
+    first one.
+    """
+    last = _read(StateFiles(path)) or Manifest()
+    return last.run, dict(last.inputs)
+
+
 def state_summary(path: str) -> StateSummary:
     """The state in the folder at a path, as of its last committed run.
 
@@ -44,8 +52,8 @@ def state_summary(path: str) -> StateSummary:
     as it was written.
     """
     files = StateFiles(path)
-    manifest = read_manifest(_manifest(files), files.path(MANIFEST))
-    transforms = tuple(_of_transform(files, label, each) for label, each in manifest.transforms.items())
+    manifest = _required(files, _read(files))
+    transforms = tuple(_of_stage(files, manifest, label, each) for label, each in manifest.stages.items())
     return StateSummary(manifest.run, manifest.partitions, manifest.inputs, transforms)
 
 
@@ -56,7 +64,7 @@ def verify_state(path: str) -> int:
     that are missing or not as they were written.
     """
     files = StateFiles(path)
-    described = list(_described(read_manifest(_manifest(files), files.path(MANIFEST))))
+    described = list(_described(_required(files, _read(files))))
     faults = list[str]()
     for file in described:
         try:
@@ -78,13 +86,14 @@ def copy_state(path: str, to: str) -> StateSummary:
     if target.exists(MANIFEST):
         raise StateRefused(f"{target.root} has a state: name another folder")
     for _ in range(_ATTEMPTS):
-        text = _manifest(files)
+        manifest = _required(files, _read(files))
+        text = write_manifest(manifest)
         if files.exists(JOURNAL):
             continue
         try:
-            written = [_copied(files, target, file) for file in _described(read_manifest(text, files.path(MANIFEST)))]
+            written = [_copied(files, target, file) for file in _described(manifest)]
         except CorruptData:
-            if files.text(MANIFEST) == text:
+            if _read(files) == manifest:
                 raise
             continue  # another run has been committed, and has removed a file
         target.put(MANIFEST, text.encode())
@@ -93,15 +102,19 @@ def copy_state(path: str, to: str) -> StateSummary:
     raise StateRefused(f"a run is being committed to {files.root}: copy it again, once the run has ended or the next one has begun")
 
 
-def _manifest(files: StateFiles) -> str:
+def _read(files: StateFiles) -> Manifest | None:
     text = files.text(MANIFEST)
-    if text is None:
+    return None if text is None else read_manifest(text, files.path(MANIFEST))
+
+
+def _required(files: StateFiles, manifest: Manifest | None) -> Manifest:
+    if manifest is None:
         raise StateRefused(f"{files.root} has no state: no run with this folder has ended")
-    return text
+    return manifest
 
 
 def _described(manifest: Manifest) -> Iterator[Described]:
-    for each in manifest.transforms.values():
+    for each in manifest.stages.values():
         yield from _files_of(each)
 
 
@@ -109,11 +122,11 @@ def _files_of(remembered: Remembered) -> list[Described]:
     return [file for parts in remembered.partitions.values() for _, part in parts for file in files_of(part)]
 
 
-def _of_transform(files: StateFiles, label: str, remembered: Remembered) -> TransformState:
+def _of_stage(files: StateFiles, manifest: Manifest, label: str, remembered: Remembered) -> TransformState:
     described = _files_of(remembered)
     rows = sum(read_file(file, files.get, None).num_rows for file in described)
     size = sum(file["bytes"] for file in described)
-    kind = remembered.fingerprint["transform"]
+    kind = manifest.transforms[label.rpartition("/")[0]]["transform"]
     return TransformState(label, kind, rows, size, len(described), remembered.frontier, remembered.latest)
 
 

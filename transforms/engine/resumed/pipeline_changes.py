@@ -1,0 +1,132 @@
+"""The rule for a pipeline that differs from the one of the runs before: each transform is kept, rebuilt, or needs history."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypedDict
+
+Verdict = Literal["kept", "rebuilt", "needs history"]
+"""The verdict on a transform.
+
+* ``"kept"``: its state goes on.
+* ``"rebuilt"``: its state is made anew, of the rows that the tables upstream have stored and of this run's changes.
+* ``"needs history"``: its state cannot be made of stored rows.
+"""
+
+
+class Fingerprint(TypedDict, total=False):
+    """The properties of a transform as a manifest has them.
+
+    ``transform`` is its class; ``options`` are as display data shows them; ``functions`` are the versions of the functions
+    among them; ``inputs`` have the columns of each input, and ``upstream`` the labels of the transforms that made it.
+    """
+
+    transform: str
+    options: dict[str, Any]
+    functions: dict[str, str]
+    inputs: list[dict[str, str]]
+    upstream: list[list[str]]
+
+
+class Rules(NamedTuple):
+    """The verdicts on a transform of which something differs.
+
+    * ``otherwise``: on other properties than those below.
+    * ``options``: on another value of an option, by its name.
+    * ``behind``: on one behind a transform that is rebuilt.
+    * ``new``: on one that the runs before had not.
+    """
+
+    otherwise: Verdict
+    options: Mapping[str, Verdict] = {}
+    behind: Verdict = "rebuilt"
+    new: Verdict = "rebuilt"
+
+    def of_option(self, name: str) -> Verdict:
+        """The verdict on another value of an option."""
+        return self.options.get(name, self.otherwise)
+
+
+OF_TABLES: Final = Rules("rebuilt")
+"""A transform of tables, which their stored rows are enough to rebuild."""
+OF_RECORDS: Final = Rules("needs history", behind="needs history", new="needs history")
+"""A transform of records that are not stored."""
+
+
+class Decision(NamedTuple):
+    """The verdict on a transform, and the differences that led to it, in words; ``upstream`` has the labels of the changed
+    transforms in front of it, and ``of_records`` says that it may read its whole input again.
+    """
+
+    label: str
+    fingerprint: Fingerprint
+    verdict: Verdict
+    differences: tuple[str, ...] = ()
+    upstream: tuple[str, ...] = ()
+    of_records: bool = False
+
+    @property
+    def why(self) -> str:
+        """The differences, or else the transforms upstream that led to the verdict."""
+        return ", ".join(self.differences) or f"it is behind {' and '.join(self.upstream)}"
+
+
+def decided(label: str, before: Fingerprint | None, now: Fingerprint, rules: Rules, upstream: Sequence[Decision] = ()) -> Decision:
+    """The verdict on a transform whose fingerprint was ``before``, ``None`` for a new one, behind the transforms ``upstream``.
+
+    >>> counted = {"transform": "CountTable", "options": {"group_by": "city"}, "inputs": []}
+    >>> decision = decided("counts", counted, {**counted, "options": {"group_by": "by"}}, OF_TABLES)
+    >>> decision.verdict, decision.why
+    ('rebuilt', "group_by was 'city' and is 'by'")
+    """
+    changed = [each for each in upstream if each.verdict != "kept"]
+    differences: list[tuple[str, Verdict]] = [("it is new", rules.new)]
+    if before is not None:
+        differences = [*_of_options(before, now, rules), *([] if changed else _of_inputs(before, now, rules))]
+    verdicts = {verdict for _, verdict in differences}
+    verdicts |= {"needs history" if each.verdict == "needs history" else rules.behind for each in changed}
+    verdict: Verdict = next((each for each in _WORST_FIRST if each in verdicts), "kept")
+    texts = tuple(text for text, of_text in differences if of_text != "kept")
+    return Decision(label, now, verdict, texts, tuple(each.label for each in changed), rules.new == "needs history")
+
+
+def _of_options(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:
+    """The differences between the class and the options of two transforms in words, each with its verdict. Functions whose
+    version an earlier version did not write are not compared.
+    """
+    if before["transform"] != now["transform"]:
+        yield f"it was a {before['transform']} and is a {now['transform']}", rules.otherwise
+        return
+    options, after = before["options"], now["options"]
+    functions, functions_after = before.get("functions", {}), now.get("functions", {})
+    for name in sorted({*options, *after}):
+        if options.get(name) != after.get(name):
+            yield f"{name} was {options.get(name)!r} and is {after.get(name)!r}", rules.of_option(name)
+        elif functions.get(name) != functions_after.get(name) and name in functions:
+            yield (
+                f"{name}={after[name]} is another function than before, by its source or the values that it refers to (see versioned)",
+                rules.of_option(name),
+            )
+
+
+def _of_inputs(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:
+    """The differences between the inputs of two transforms; properties that one of them has alone are not compared."""
+    for number, (one, other) in enumerate(zip(before["inputs"], now["inputs"], strict=False)):
+        for name in (name for name in _OF_TABLE if name in one and name in other and one[name] != other[name]):
+            yield f"{name} of {_place(number, now)} was {one[name]} and is {other[name]}", rules.otherwise
+    if len(before["inputs"]) != len(now["inputs"]):
+        yield f"it had {len(before['inputs'])} inputs and has {len(now['inputs'])}", rules.otherwise
+    made, made_now = before.get("upstream"), now.get("upstream")
+    if made is not None and made_now is not None and made != made_now:
+        yield f"it was behind {_labels(made)} and is behind {_labels(made_now)}", rules.otherwise
+
+
+_WORST_FIRST: Final[tuple[Verdict, ...]] = ("needs history", "rebuilt")
+_OF_TABLE: Final = ("key", "order", "key coder", "form")
+"""The properties of an input that is a table, beside the type of its values, whose columns the state compares."""
+
+
+def _place(number: int, fingerprint: Fingerprint) -> str:
+    return "the input" if len(fingerprint["inputs"]) == 1 else f"input {number + 1}"
+
+
+def _labels(made: Sequence[Sequence[str]]) -> str:
+    return ", ".join(" and ".join(labels) or "no transform" for labels in made)

@@ -1,0 +1,117 @@
+"""The plan of a run that goes on: the verdict on each transform while a pipeline is built, and what of the state stays."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from beam_joins.errors import StateRefused
+from beam_joins.transforms.engine.resumed.manifest import READ_AGAIN, Manifest, Remembered, largest
+from beam_joins.transforms.engine.resumed.pipeline_changes import Decision, Fingerprint, Rules, decided
+
+_REBUILD: Final = "--beam_joins_changed=rebuild"
+
+
+class Plan:
+    """The verdicts on the transforms of a pipeline, by their full labels, where ``before`` is the state.
+
+    ``rebuilds``: whether changed transforms may be rebuilt; ``read_again`` are the labels of transforms whose whole input
+    is in this run.
+    """
+
+    def __init__(self, before: Manifest) -> None:
+        self.before = before
+        self.rebuilds = False
+        self.read_again: Collection[str] = ()
+        self.decisions: dict[str, Decision] = {}
+        self.anew: dict[str, int] = {}
+        """The positions at which the tables of rebuilt transforms begin anew."""
+
+    def decide(self, label: str, fingerprint: Fingerprint, rules: Rules, upstream: Iterable[str] = ()) -> Decision:
+        """The verdict on a transform, behind transforms that were decided on before."""
+        before = self.before.transforms.get(label)
+        above = [self.decisions[each] for each in dict.fromkeys(upstream) if each in self.decisions]
+        if label in self.read_again:
+            decision = Decision(label, fingerprint, "rebuilt", ("its input is read again",), tuple(each.label for each in above))
+        elif self._is_unknown(label):
+            decision = decided(label, fingerprint, fingerprint, rules, above)
+        else:
+            decision = decided(label, before, fingerprint, rules, above)
+        self.decisions[label] = decision
+        return decision
+
+    def lacks_history(self, decision: Decision, source: str) -> Decision:
+        """The verdict on a transform that cannot be rebuilt, as the rows of a ``source`` upstream are not stored."""
+        reason = f"{decision.why}, and what it gets of '{source}' is not stored"
+        self.decisions[decision.label] = changed = decision._replace(verdict="needs history", differences=(reason,))
+        return changed
+
+    def _is_unknown(self, label: str) -> bool:
+        """Whether no row that was seen before bears on a transform: then it has nothing to rebuild."""
+        before = self.before
+        if not any(each.has_seen for each in before.stages.values()):
+            return True
+        if label not in before.transforms:
+            return not before.has_all
+        stages = self._stages(label).values()
+        return bool(stages) and not any(each.has_seen for each in stages)
+
+    def _stages(self, label: str) -> dict[str, Remembered]:
+        return {name: each for name, each in self.before.stages.items() if name.rpartition("/")[0] == label}
+
+    def is_kept(self, stage: str) -> bool:
+        """Whether the state of a stage goes on."""
+        decision = self.decisions.get(stage.rpartition("/")[0])
+        return decision is None or decision.verdict == "kept"
+
+    def is_rebuilt(self, label: str) -> bool:
+        """Whether a transform is rebuilt."""
+        return label in self.decisions and self.decisions[label].verdict == "rebuilt"
+
+    def frontier(self, label: str) -> int | None:
+        """The frontier of a transform, or of all where it is new."""
+        stages = self._stages(label) or self.before.stages
+        return largest(*(each.frontier for each in stages.values()))
+
+    def stays(self) -> Mapping[str, Remembered]:
+        """The states of stages that go on."""
+        return {stage: each for stage, each in self.before.stages.items() if self.is_kept(stage)}
+
+    def require(self, root: str, stages: Iterable[str]) -> None:
+        """Raise :class:`StateRefused`, with a sentence for each changed transform, if the pipeline may not go on; ``stages``
+        are all stages of it.
+        """
+        if absent := sorted({*self.read_again} - self.decisions.keys()):
+            labels = ", ".join(map(repr, sorted(self.decisions)))
+            raise StateRefused(f"--beam_joins_read_again={absent[0]}: the pipeline has no transform of that label, but {labels}")
+        if again := sorted({*self.read_again} & {*self.before.read_again}):
+            raise StateRefused(
+                f"--beam_joins_read_again={again[0]}: the run before has read it again: leave the option out, or in this run all but"
+                " its input would be forgotten"
+            )
+        changed = [each for each in self.decisions.values() if each.verdict != "kept"]
+        sentences = [self._sentence(each) for each in changed if each.verdict == "needs history" or not self._may_be_rebuilt(each)]
+        gone = sorted(label for label in self.before.transforms.keys() - self.decisions.keys() if self._has_rows(label))
+        sentences += [] if self.rebuilds else [f"{label} is gone: with {_REBUILD} its state is forgotten" for label in gone]
+        if sentences:
+            raise StateRefused("\n  ".join([f"{root} has the state of another pipeline:", *sentences]))
+        for stage in stages:
+            if self.is_kept(stage) and self._stages(stage.rpartition("/")[0]) and stage not in self.before.stages:
+                raise StateRefused(
+                    f"{root} has no state of '{stage}', as its input came in another form before: begin with an empty folder"
+                )
+
+    def _may_be_rebuilt(self, decision: Decision) -> bool:
+        """Whether the options say so, or only that a source upstream is read again."""
+        if self.rebuilds or decision.label in self.read_again:
+            return True
+        return not decision.differences and all(self._may_be_rebuilt(self.decisions[label]) for label in decision.upstream)
+
+    def _has_rows(self, label: str) -> bool:
+        return any(each.has_seen for each in self._stages(label).values())
+
+    def _sentence(self, decision: Decision) -> str:
+        what = f"{decision.label} ({decision.fingerprint['transform']}): {decision.why}"
+        if decision.verdict == "rebuilt":
+            return f"{what}: with {_REBUILD} it is made anew from stored rows"
+        if decision.of_records and decision.differences:
+            return f"{what}: {READ_AGAIN.format(decision.label)}"
+        return f"{what}: begin with an empty folder" if decision.differences else f"{what}, which needs its history"
