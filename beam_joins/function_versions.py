@@ -25,7 +25,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _SAID = "__beam_joins_version__"
 _MOST = 10_000
-"""The largest number of functions, classes, objects and containers that are followed, and of values in an array."""
+"""The largest number of functions, classes, objects and containers that are followed, and of values in an
+array.
+"""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _LIBRARIES = {"apache_beam", "beam_joins", "numpy", "pyarrow"}
 """Their functions count by name, as those of Python's own library do."""
@@ -39,9 +41,9 @@ def versioned(version: str) -> Callable[[F], F]:
     """Says the version of a function itself, for one that depends on more than its text: a file, a model, a
     program elsewhere.
 
-    A run with ``--beam_joins_state`` compares the functions of its transforms with those of the run before. Of
-    a function with a version only that is compared: give it another version when its results change. The same
-    function is returned; the arguments of a ``functools.partial`` of it count beside the version.
+    A run with ``--beam_joins_state`` compares the functions of its transforms with those of the run before.
+    Of a function with a version only that is compared: give it another version when its results change. The
+    same function is returned; the arguments of a ``functools.partial`` of it count beside the version.
 
     >>> @versioned("2")
     ... def category(key, product):
@@ -66,28 +68,29 @@ def versioned(version: str) -> Callable[[F], F]:
 
 
 def function_version(value: Any) -> str | None:
-    """The version of the functions and classes in an option's value, ``None`` if it has none: functions, partial
-    and bound ones, objects that are called, classes, and these in marks, dicts, lists, tuples and dataclasses.
+    """The version of the functions and classes in an option's value, ``None`` if it has none: functions,
+    partial and bound ones, objects that are called, classes, and these in marks, dicts, lists, tuples and
+    dataclasses.
 
-    It is the same in each process, on each machine and in each version of Python. It differs when one of these
-    changes:
+    It is the same in each process, on each machine and in each version of Python. It differs when one of
+    these changes:
 
     * the source of the function, but for comments, formatting, docstrings and the type hints of its arguments
-    * its defaults, the variables of functions around it, and the global variables that it names: constants and
-      their lists, dicts and sets by value, functions by their source and so on, objects of the program by their
-      class and attributes, and all others (a connection, a data frame) by the name of their type
-    * the functions and classes of the same program that it names, and those that these name. The program is its
-      top-level package or module, and the modules in the same folder, but for those that pip installed.
+    * its defaults, the variables of functions around it, and the global variables that it names: constants
+      and their lists, dicts and sets by value, functions by their source and so on, objects of the program by
+      their class and attributes, and all others (a connection, a data frame) by the name of their type
+    * the functions and classes of the same program that it names, and those that these name. The program is
+      its top-level package or module, and the modules in the same folder, but for those that pip installed.
       Installed packages, Python's library, and what a function imports when it is called count by name.
 
-    A variable that a function changes (``global``, ``nonlocal``, ``seen.add(x)``, ``cache[key] = value``) counts
-    by its type. Dicts count in their order. Lambdas that begin on one line count together where they cannot be
-    told apart (``python -X no_debug_ranges``). Arrays of more than 10,000 values count by their type, and so do
-    objects behind 10,000 others.
+    A variable that a function changes (``global``, ``nonlocal``, ``seen.add(x)``, ``cache[key] = value``)
+    counts by its type. Dicts count in their order. Lambdas that begin on one line count together where they
+    cannot be told apart (``python -X no_debug_ranges``). Arrays of more than 10,000 values count by their
+    type, and so do objects behind 10,000 others.
 
-    Without source (``exec``, ``python -c``, a deleted file) it is made of the bytecode and the version of Python;
-    functions written in C count by name. So a function whose source exists in one of two runs only has changed;
-    :func:`versioned` says its version where that matters.
+    Without source (``exec``, ``python -c``, a file that was deleted before it was read) it is made of the
+    bytecode and the version of Python; functions written in C count by name. So a function whose source
+    exists in one of two runs only has changed; :func:`versioned` says its version where that matters.
 
     An Arrow expression has a version only where its text does not show all of its values.
 
@@ -324,7 +327,9 @@ def _is_followed(module: str, of: _From | None) -> bool:
 
 
 def _attribute(module: ModuleType, path: Iterable[str]) -> Any:
-    """The value at a path of attributes up to what is no module; attributes that are loaded on use are left out."""
+    """The value at a path of attributes up to what is no module; attributes that are loaded on use are left
+    out.
+    """
     value: Any = module
     for name in path:
         if not isinstance(value, ModuleType):
@@ -334,7 +339,9 @@ def _attribute(module: ModuleType, path: Iterable[str]) -> Any:
 
 
 def _parts(value: Any) -> tuple[Any, ...]:
-    """A callable or class that names how a callable is made, and what it is made of; nothing if it is not made of others."""
+    """A callable or class that names how a callable is made, and what it is made of; nothing if it is not
+    made of others.
+    """
     parts: tuple[Any, ...] = ()
     match value:
         case MarkedFunction():

@@ -33,8 +33,8 @@ _MODIFYING = {
 class Syntax:
     """The normalised ``text`` of source, and the names in it.
 
-    ``names`` are all names that it uses, ``paths`` their attributes, and ``modified`` the paths of values that it assigns or
-    changes.
+    ``names`` are all names that it uses, ``paths`` their attributes, and ``modified`` the paths of values
+    that it assigns or changes.
 
     >>> syntax = Syntax(ast.parse("calls[n] = rates.tax  # a comment").body)
     >>> syntax.paths, syntax.modified
@@ -179,8 +179,8 @@ def _place_of(node: Any) -> tuple[int, int]:
 
 
 def _picked(nodes: list[Any], code: CodeType) -> list[Any]:
-    """Of functions that begin on one line those that have the most of the code's instructions in their bodies,
-    of these the innermost; all where instructions have no places (``python -X no_debug_ranges``).
+    """Of functions that begin on one line those that have the most of the code's instructions in their
+    bodies, of these the innermost; all where instructions have no places (``python -X no_debug_ranges``).
     """
     spans: set[Any] = {each for each in code.co_positions() if None not in each}
     bodies = [node.body if isinstance(node.body, list) else [node.body] for node in nodes]
