@@ -1,5 +1,6 @@
 """A folder goes on with another pipeline: what has changed is rebuilt from stored rows, or refused."""
 
+import copy
 from contextlib import nullcontext
 from functools import partial
 
@@ -30,6 +31,7 @@ from beam_joins import (
     versioned,
 )
 from beam_joins.errors import StateRefused
+from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.table_type import is_batches
 from tests.transforms import resumed_jobs
 from tests.transforms.resumed_jobs import LEFT, Lines, beam_deletes, history, lines_of, opaque, parts, stream, timed, typed
@@ -145,26 +147,30 @@ CHANGES = {
 """Two pipelines each, the second of which goes on with the state of the first."""
 
 
-def run(built, records, out, *, state=None, partitions=3, changed="refuse", again=()):
-    options = [
-        f"--beam_joins_partitions={partitions}",
-        f"--beam_joins_changed={changed}",
-        *(f"--beam_joins_read_again={label}" for label in again),
-    ]
-    options += [f"--beam_joins_state={state}"] if state else []
+def run(built, records, out, *, state=None, partitions=3, changed="refuse", again=(), spark=None):
+    flags = [f"--beam_joins_partitions={partitions}", f"--beam_joins_changed={changed}"]
+    flags += [f"--beam_joins_read_again={label}" for label in again]
+    flags += [f"--beam_joins_state={state}"] if state else []
+    options = PipelineOptions(flags)
+    made = {"runner": FnApiRunner(), "options": options}
+    if spark is not None:
+        made = {"options": copy.deepcopy(spark)}
+        for option in ("beam_joins_state", "beam_joins_changed", "beam_joins_partitions"):
+            setattr(made["options"].view_as(ReplayOptions), option, getattr(options.view_as(ReplayOptions), option))
+    with beam.Pipeline(**made) as p:
+        return put(built, p, records, out)
+
+
+def put(built, p, records, out):
+    """Put the tables of a pipeline into it, with their changes and rows as lines of files; gives where tables begin anew."""
     anew = {}
-    with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(options)) as p:
-        for name, made in built(p, records).items():
-            if not is_batches(made):
-                _ = made | f"lines of {name}" >> beam.ParDo(Lines(f"{out}.{name}", timed=True))
-                continue
-            anew[name] = begins_anew(made)
-            _ = made | f"changes of {name}" >> TableToChanges() | f"lines of {name}" >> beam.ParDo(Lines(f"{out}.{name}", timed=False))
-            _ = (
-                made
-                | f"latest of {name}" >> LatestTable()
-                | f"rows of {name}" >> beam.ParDo(Lines(f"{out}.{name}.latest", timed=False))
-            )
+    for name, made in built(p, records).items():
+        if not is_batches(made):
+            _ = made | f"lines of {name}" >> beam.ParDo(Lines(f"{out}.{name}", timed=True))
+            continue
+        anew[name] = begins_anew(made)
+        _ = made | f"changes of {name}" >> TableToChanges() | f"lines of {name}" >> beam.ParDo(Lines(f"{out}.{name}", timed=False))
+        _ = made | f"latest of {name}" >> LatestTable() | f"rows of {name}" >> beam.ParDo(Lines(f"{out}.{name}.latest", timed=False))
     return anew
 
 
@@ -389,6 +395,16 @@ def test_a_flatten_of_a_table_that_begins_anew_with_another_one_is_told(tmp_path
 
 def _odd(key, row):
     return key % 2 == 1
+
+
+@pytest.mark.spark
+def test_a_pipeline_is_rebuilt_on_spark_as_on_the_direct_runner(tmp_path, spark_options):
+    run(_chain(_small, _value), FIRST, tmp_path / "first", state=tmp_path / "state")
+    StateFolder.copy(str(tmp_path / "state"), str(tmp_path / "copy"))
+    for name, spark in (("state", None), ("copy", spark_options)):
+        run(_chain(_even, _parity), SECOND, tmp_path / f"second {name}", state=tmp_path / name, changed="rebuild", spark=spark)
+    for table in ("mapped", "counts"):
+        assert lines_of(tmp_path / f"second copy.{table}") == lines_of(tmp_path / f"second state.{table}")
 
 
 @pytest.mark.slow
