@@ -1,6 +1,7 @@
 """``--dry-run``: describes what would be read, written and run, after a look at the inputs."""
 
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,9 +11,11 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.changelog_files import find_files, nothing_at
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
+from beam_joins.pipelines.commands.command_line import beam_options
 from beam_joins.pipelines.commands.command_spec import TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
+from beam_joins.pipelines.commands.pipeline import built_pipeline, forms_of
 from beam_joins.pipelines.commands.run_memory import memory_of
 from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.commands.runs_options import changes_as
@@ -51,12 +54,36 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     if (merged := MergedResult.of(args)) is not None:
         written.append(f"  {TO:<12} {merged.looked_at(job)}")
     lines += written or [f"  nothing: a run needs {changes}, --latest or --to"]
+    if memory is not None and (all_outputs := (*outputs, *([] if merged is None else [merged.output(job)]))):
+        memory.learn(job, forms_of(all_outputs))
+        lines += _state(job, all_outputs, args)
     columns = ", ".join(_columns_of(job))
     runner = options.view_as(StandardOptions).runner
     lines += [f"  rows of      {columns}", f"pipeline on {'DirectRunner' if runner == ENGINE else runner}", *_pipeline(job, outputs)]
     if runner != ENGINE:
         lines += ["setup", *(f"  {line}" for line in setup_of(options))]
     return "\n".join([*lines, *(f"remark: {remark}" for remark in job.remarks())])
+
+
+def _state(job: Job, outputs: tuple[Output, ...], args: Namespace) -> Iterator[str]:
+    """What becomes of the state of each transform, once the pipeline is built. Raises StateRefused."""
+    folder = StateFolder(args.state_dir, only_read=True)
+    built_pipeline(job, outputs, beam_options(None, args.beam_options), "", folder)
+    decisions = folder.decisions()
+    stored = Counter[str](), Counter[str]()
+    for each in StateFolder.summary(args.state_dir).transforms:
+        for sums, count in zip(stored, (each.rows, each.bytes), strict=True):
+            sums[each.label.rpartition("/")[0]] += count
+    rows, sizes = stored
+    gone = [label for label in rows if label not in decisions]
+    if not gone and all(decision.verdict == "kept" for decision in decisions.values()):
+        yield f"state: all {counted(len(decisions), 'transform')} go on"
+        return
+    yield "state"
+    verdicts = {label: (each.verdict, "" if each.verdict == "kept" else f", as {each.why}") for label, each in decisions.items()}
+    for label, (verdict, why) in {**verdicts, **dict.fromkeys(gone, ("gone", ""))}.items():
+        size = f", {counted(rows[label], 'row')}, {sizes[label]:,} bytes" if label in rows else ""
+        yield f"  {label:<16} {verdict}{size}{why}"
 
 
 def _files(changelog: Changelog) -> Iterator[str]:

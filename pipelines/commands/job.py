@@ -19,6 +19,7 @@ from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_u
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LACKING, Names
 from beam_joins.pipelines.commands.select import Share, shares_of
+from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.formats.change_records import ChangeRecords, Made, TableRecords, TextRecords
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
@@ -31,6 +32,8 @@ from beam_joins.transforms.connect import PlainRows, TableType
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 """The kinds of the values in the key columns of each changelog, in words."""
+KnownKinds: TypeAlias = tuple[tuple[Kind, ...] | None, ...]
+"""The same, ``None`` for a changelog of which no run has read them."""
 
 
 def _in_words(changelog: Changelog) -> str:
@@ -61,12 +64,16 @@ class Job:
     """Whether figures for a report are counted."""
     made: tuple[str, ...] = ()
     """The first remarks of the summary: on folders that were made for results, on options that stand for nothing."""
-    known_kinds: Kinds | None = None
+    known_kinds: KnownKinds | None = None
     """The kinds of the changelogs' keys, where an earlier run has seen them."""
-    known_types: tuple[pa.Schema, ...] | None = None
+    known_types: tuple[pa.Schema | None, ...] | None = None
     """The types of the columns of each changelog's rows, where they are those of an earlier run."""
     known_names: Sequence[Mapping[str, str]] | None = None
     """The names in the result of the columns of each changelog, by their own names, where an earlier run has given them."""
+    stored: tuple[StoredRows | None, ...] | None = None
+    """The rows of each changelog as they are in the state of an earlier run."""
+    read_again: tuple[str, ...] = ()
+    """The changelogs that are read from their beginning, although earlier runs have read them."""
 
     @cached_property
     def shares(self) -> dict[int, Share]:
@@ -85,7 +92,6 @@ class Job:
         """Raise InputError for columns that are not there, those of both sides at once, and for keys that could never meet;
         ``in_runs``: also for rows that no column orders.
         """
-        is_first = self.known_kinds is None
         missing = list[str]()
         for side, changelog in enumerate(self.changelogs):
             columns, other = changelog.columns, next((each for each in self.changelogs if each is not changelog), None)
@@ -103,7 +109,7 @@ class Job:
                 named += [("--foreign-key", column) for column in self.foreign_key]
                 named += [] if self.keeps is None else [(self.keeps.option, self.keeps.column)]
             try:
-                changelog.require_all(named, in_runs=in_runs, is_first=is_first, other=other)
+                changelog.require_all(named, in_runs=in_runs, is_first=self._known_kinds[side] is None, other=other)
             except InputError as error:
                 missing.append(str(error))
         if missing:
@@ -115,8 +121,8 @@ class Job:
             taken = changelog.remembered if share.columns is None else [column for column, _ in share.columns]
             if changelog.table is None and (share.columns is None or share.allowed is not None):
                 taken = [column for column in taken if column not in changelog.remembered]
-            changelog.require_all([("--select", column) for column in taken], is_first=is_first)
-            if (added := self._added(side)) is not None and any(added in row for row in self.changelogs[side].first):
+            changelog.require_all([("--select", column) for column in taken], is_first=self._known_kinds[side] is None)
+            if (added := self._added(side)) is not None and any(added in row for row in (*changelog.first, changelog.remembered)):
                 raise InputError(f"{self.changelogs[side].name} have a column '{added}' already: {self.names.rename}")
         if len(self.changelogs) == 2:
             self._check_pair(*self.changelogs)
@@ -149,6 +155,9 @@ class Job:
                     f"the {left.name}' column '{column}' holds {reference} and the {right.name}' column "
                     f"'{of_key}' {key}: {self.names.no_match}"
                 )
+        if not self.foreign_key and (kinds := self.kinds())[0] != kinds[1]:  # one side is read again, by another key
+            held = (f"of the {each.name} hold {' and '.join(kind)}" for each, kind in zip((left, right), kinds, strict=True))
+            raise InputError(f"keys {', those '.join(held)}: {self.names.no_match}")
 
     def _added(self, side: int) -> str | None:
         """The column of the result that rows taken as they come must not have."""
@@ -185,7 +194,12 @@ class Job:
 
     def kinds(self) -> Kinds:
         """The kinds of the values in the key columns of each changelog, in words."""
-        return self.known_kinds or tuple(tuple(kind or "text" for kind in kinds) for kinds in self.first_kinds())
+        first = (tuple(kind or "text" for kind in kinds) for kinds in self.first_kinds())
+        return tuple(known or kinds for known, kinds in zip(self._known_kinds, first, strict=True))
+
+    @property
+    def _known_kinds(self) -> KnownKinds:
+        return self.known_kinds or (None,) * len(self.changelogs)
 
     def first_kinds(self) -> list[list[Kind | None]]:
         """The same as the first records say it, None where they have none."""
@@ -198,34 +212,70 @@ class Job:
         refers = map(left.first_kind_of, self.foreign_key)
         return [keys[0], [one or other for one, other in zip(keys[1], refers, strict=True)]]
 
+    def rows_stored(self, forms: tuple[Form, ...]) -> list[StoredRows]:
+        """The rows of each changelog as the state has them after this run, for results in these forms. Raises InputError for
+        rows of earlier runs that are stored in others.
+        """
+        rows = list[StoredRows]()
+        for side, changelog in enumerate(self.changelogs):
+            share, before = self.shares.get(side, Share(())), self.stored[side] if self.stored else None
+            if before is None:
+                rows.append(StoredRows.of(share, forms, self._added(side) if side in self.shares else None))
+                continue
+            before.require(changelog.name, forms, self._all_again())
+            rows.append(before.grown(share, changelog.rows_have))
+        return rows
+
+    def selects(self, forms: tuple[Form, ...]) -> list[Select | None]:
+        """For each changelog the function that makes its share of the result of rows that are stored for another one. Raises
+        InputError for columns that are not stored.
+        """
+        selects = list[Select | None]()
+        for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored(forms), strict=True)):
+            share = self.shares.get(side)
+            again = f"--read-again {self.names.sides[side].path_option}"
+            about = changelog.columns.about_the_change()
+            of = changelog.name, changelog.rows_have, about, self._added(side) if share else None, again
+            selects.append(None if share is None else rows.select(share, *of))
+        return selects
+
+    def _all_again(self) -> str:
+        return " ".join(f"--read-again {side.path_option}" for side in self.names.sides)
+
     def readings(self, forms: tuple[Form, ...]) -> list[Reading]:
         """The reading of each changelog, for results in these forms."""
         kinds, readings = self.kinds(), []
-        for side, changelog in enumerate(self.changelogs):
+        for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored(forms), strict=True)):
             refers = side == 0 and bool(self.foreign_key)
-            share = self.shares.get(side, Share(()))
             without = changelog.columns.about_the_change()
-            typed = self._typed(side, share) if "columns" in forms else None
-            allowed = share.allowed if typed is None or share.columns is not None else frozenset(self.types[side].names)
+            typed = self._typed(side, rows.columns) if "columns" in rows.forms else None
+            allowed: frozenset[str] | None = None
+            if rows.columns is not None:
+                allowed = frozenset(changelog.rows_have) if rows.has_all else None
+            elif typed is not None:
+                allowed = frozenset(self.types[side].names)
             readings.append(
                 Reading(
                     columns=changelog.columns,
                     key=kinds[side],
-                    key_names=changelog.columns.key if self.foreign_key else self.changelogs[0].columns.key,
+                    key_names=self._key_names(side),
                     reference=self.foreign_key if refers else (),
                     refers=kinds[1] if refers else ("text",),
                     refers_names=self.changelogs[1].columns.key if refers else (),
                     numbers=(self.keeps.column,) if side == 0 and self.keeps is not None else (),
                     added=self._added(side) if side in self.shares else None,
                     rename=self.names.rename,
-                    taken=share.columns,
+                    taken=rows.columns,
                     allowed=allowed and allowed.union(without),
-                    forms=forms,
+                    forms=rows.forms,
                     typed=typed,
                     bytes_text=changelog.bytes_text,
                 )
             )
         return readings
+
+    def _key_names(self, side: int) -> tuple[str, ...]:
+        return self.changelogs[side if self.foreign_key else 0].columns.key
 
     @cached_property
     def types(self) -> tuple[pa.Schema, ...]:
@@ -244,10 +294,10 @@ class Job:
             return known  # records that do not fit are bad records
         return now if known is None else union_schema(known, now)
 
-    def _typed(self, side: int, share: Share) -> pa.Schema:
-        """The columns that a side gives, as they are called in the result."""
+    def _typed(self, side: int, columns: Sequence[tuple[str, str]] | None) -> pa.Schema:
+        """The types of columns of a side with the names beside them, of ``None`` of all columns of its rows."""
         types = self.types[side]
-        taken = share.columns if share.columns is not None else zip(types.names, types.names, strict=True)
+        taken = columns if columns is not None else zip(types.names, types.names, strict=True)
         return pa.schema([(name, types.field(column).type if column in types.names else pa.string()) for column, name in taken])
 
     @property
@@ -258,14 +308,15 @@ class Job:
     @cached_property
     def table_type(self) -> TableType:
         """The types of the keys and the rows of the result, in typed columns. Raises InputError."""
-        readings = self.readings(("columns",))
         fields = list[Any]()
         for side, share in self.shares.items():
-            columns = list(readings[side].typed or ())
+            columns = list(self._typed(side, share.columns))
             fields += [(share.nested, pa.struct(columns))] if share.nested else columns
-        key = readings[0].key_type
-        if self.has_combined_keys:
-            key = pa.struct([("foreign_key", readings[1].key_type), ("primary_key", key)])
+        keys = [
+            Reading(columns=changelog.columns, key=kinds, key_names=self._key_names(side)).key_type
+            for side, (changelog, kinds) in enumerate(zip(self.changelogs, self.kinds(), strict=True))
+        ]
+        key = pa.struct([("foreign_key", keys[1]), ("primary_key", keys[0])]) if self.has_combined_keys else keys[0]
         return TableType(key, pa.struct(fields))
 
     def plain_rows(self, option: str, as_: Made) -> PlainRows:

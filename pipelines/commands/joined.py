@@ -1,6 +1,7 @@
 """Joins the rows of two changelogs: the columns of the joined rows."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -50,34 +51,28 @@ def _reference_completed(reading: Reading, earlier: Any, later: Any, names: Sequ
 
 
 def join_of(
-    how: How, shares: Mapping[int, Share], readings: Sequence[Reading], *, keeps_reference: bool = False
+    how: How, select: str, shares: Mapping[int, Share], forms: Sequence[Form], *, refers: bool, keeps_reference: bool = False
 ) -> ForeignKeyJoin | TableTableJoin:
-    """The join of two tables that are read so: by the reference of the left rows, which the result may keep
-    as a column, or by the keys.
+    """The join of two tables of rows in these forms: by the reference of the left rows, which the result may keep
+    as a column, or by the keys. ``select`` is the text of the option.
     """
-    join = vectorized(joiner_of(shares, readings, (REFERENCE,) if keeps_reference else ()))
-    if not readings[0].reference:
-        return TableTableJoin(join, how=how)
-    return ForeignKeyJoin(join, foreign_key=REFERENCE, how=how)
+    join = vectorized(partial(joiner_of(shares, forms, (REFERENCE,) if keeps_reference else ()), select=select))
+    return ForeignKeyJoin(join, foreign_key=REFERENCE, how=how) if refers else TableTableJoin(join, how=how)
 
 
-def joiner_of(
-    shares: Mapping[int, Share], readings: Sequence[Reading], kept: Sequence[str] = ()
-) -> Callable[..., dict[str, pa.Array]]:
-    """A joiner of rows that are read so; a semi or anti join calls it with left rows alone.
+def joiner_of(shares: Mapping[int, Share], forms: Sequence[Form], kept: Sequence[str] = ()) -> Callable[..., dict[str, pa.Array]]:
+    """A joiner of rows in these forms; a semi or anti join calls it with left rows alone.
 
     ``kept`` are columns of the left rows that the result keeps.
 
-    >>> from beam_joins.pipelines.formats.changelog_columns import Columns
-    >>> join = joiner_of({0: Share(), 1: Share(nested="customer")}, [Reading(columns=Columns(key=("id",), timestamp="at"))] * 2)
+    >>> join = joiner_of({0: Share(), 1: Share(nested="customer")}, ["json lines"])
     >>> order, customer = pa.record_batch({"json lines": [b'{"id":1}']}), pa.record_batch({"json lines": [b'{"name":"Ann"}']})
-    >>> join(order, customer)["json lines"][0].as_py()
+    >>> join(order, customer, select="")["json lines"][0].as_py()
     b'{"id":1,"customer":{"name":"Ann"}}'
     """
-    forms = readings[0].forms
     pieces = [_piece(share) for share in shares.values()]
 
-    def join(*sides: pa.RecordBatch) -> dict[str, pa.Array]:
+    def join(*sides: pa.RecordBatch, select: str) -> dict[str, pa.Array]:  # by whose text runs are compared
         present = [side[forms[0]].is_valid() for side in sides]
         made: dict[str, pa.Array] = {
             FOUND: pc.and_(*present) if len(present) > 1 else present[0],

@@ -5,21 +5,23 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
+import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import LatestTable
+from beam_joins import LatestTable, MapTable, vectorized
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.joined import completed, has_both, join_of, refers_to_none
+from beam_joins.pipelines.commands.stored_rows import Select
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import WatchedReport, WatchedRun, log_beside
 from beam_joins.pipelines.formats.change_records import Anew
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows
 from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
@@ -30,6 +32,7 @@ from beam_joins.sorting import valid
 from beam_joins.transforms.connect import (
     ReplayOptions,
     StateFolder,
+    begins_anew,
     growing_partitions,
     prepared,
     suggested_partitions,
@@ -41,9 +44,9 @@ StartRunner: TypeAlias = Callable[[int], AbstractContextManager[PipelineOptions]
 
 def run_job(
     job: Job, outputs: Sequence[Output], staging: Staging, start: StartRunner, progress: Progress, folder: StateFolder | None = None
-) -> tuple[WatchedReport, tuple[Output, ...]]:
-    """Run the pipeline of a job, which writes parts of the outputs; gives the report that names them, and what was observed, and
-    the outputs as their parts are merged.
+) -> tuple[WatchedReport, tuple[Output, ...], frozenset[str]]:
+    """Run the pipeline of a job, which writes parts of the outputs; gives the report that names them, and what was observed, the
+    outputs as their parts are merged, and the names of the counts that begin anew.
 
     With a folder the run goes on where the last one ended. Raises InputError for an output that cannot begin anew, as the
     result does.
@@ -53,52 +56,81 @@ def run_job(
         with progress.phase("starting the runner"):
             ready = running.enter_context(start(sum(each.bytes for each in job.changelogs)))
         run = WatchedRun(job.changelogs, report_path, staging.size_text)
-        pipeline, made = pipeline_of(job, outputs, ready, staging, report_path, folder)
+        built = built_pipeline(job, outputs, ready, report_path, folder)
+        pipeline, made = written(built, outputs, staging, report_path, folder)
         watched = run.run(pipeline, progress)
     with progress.phase("finishing"):
-        return run.report(watched), made
+        return run.report(watched), made, built.anew
 
 
-def pipeline_of(
-    job: Job,
-    outputs: Sequence[Output],
-    options: PipelineOptions,
-    staging: Staging,
-    report_path: str,
-    folder: StateFolder | None,
-) -> tuple[beam.Pipeline, tuple[Output, ...]]:
-    """The pipeline, which writes parts of the outputs, as these are given back, and a report that names them; with a folder it
-    goes on where the last run ended.
+class Built(NamedTuple):
+    """A pipeline with the table of the result, its final rows if an output has them, what is counted on the way, and the names of
+    the counts of tables that begin anew.
     """
+
+    pipeline: beam.Pipeline
+    result: Any
+    finals: Any
+    facts: list[Any]
+    anew: frozenset[str]
+
+
+def forms_of(outputs: Sequence[Output]) -> tuple[Form, ...]:
+    """The forms of rows that the outputs need."""
+    return tuple(dict.fromkeys(output.records.form for output in outputs))
+
+
+def built_pipeline(
+    job: Job, outputs: Sequence[Output], options: PipelineOptions, report_path: str, folder: StateFolder | None
+) -> Built:
+    """The pipeline up to its result; with a folder it goes on where the last run ended."""
     replay = options.view_as(ReplayOptions)
     if folder is None or folder.partitions is None:  # else as many as in the runs before
         suggested = suggested_partitions if folder is None else growing_partitions
         replay.beam_joins_partitions = replay.beam_joins_partitions or suggested(sum(changelog.bytes for changelog in job.changelogs))
+    replay.beam_joins_read_again = [f"{name.capitalize()}/Table" for name in job.read_again]
+    if job.read_again:
+        replay.beam_joins_changed = "rebuild"
     pipeline = beam.Pipeline(options=options)
     os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:
         folder.attach(pipeline)
     of_finals = folder is None and not job.reports and all(output.records.of_finals for output in outputs)
-    readings = job.readings(tuple(dict.fromkeys(output.records.form for output in outputs)))
-    result, facts = _result(pipeline, job, readings, report_path, goes_on=folder is not None, of_finals=of_finals)
+    forms = forms_of(outputs)
+    result, facts, anew = _result(pipeline, job, forms, report_path, goes_on=folder is not None, of_finals=of_finals)
     if len(job.changelogs) > 1 and job.how not in ("semi", "anti"):
         matched = TallyRows(job.changelogs[0].name, {MATCHED: has_both})
         facts.append(result | "Tally matched" >> beam.ParDo(matched))
-    made = tuple(output.begun(Anew.of(result, folder)) for output in outputs)
+        anew |= _counted_anew(result, MATCHED)
+    finals = result | "Latest" >> LatestTable() if any(output.records.of_finals for output in outputs) else None
+    return Built(pipeline, result, finals, facts, frozenset(anew))
+
+
+def written(
+    built: Built, outputs: Sequence[Output], staging: Staging, report_path: str, folder: StateFolder | None
+) -> tuple[beam.Pipeline, tuple[Output, ...]]:
+    """The pipeline, which writes parts of the outputs, as these are given back, and a report that names them."""
+    made, facts = tuple(output.begun(Anew.of(built.result, folder)) for output in outputs), list(built.facts)
     for output in made:
-        rows = result | "Latest" >> LatestTable() if output.records.of_finals else result
-        written = WriteParts(output, staging.attempt(output.claimed))
-        facts.append(rows | f"Write {output.name}" >> beam.ParDo(written))
+        rows = built.finals if output.records.of_finals else built.result
+        parts = WriteParts(output, staging.attempt(output.claimed))
+        facts.append(rows | f"Write {output.name}" >> beam.ParDo(parts))
     _ = tuple(facts) | "Report" >> WriteReport(report_path)
-    return pipeline, made
+    return built.pipeline, made
+
+
+def _counted_anew(table: Any, *names: str) -> set[str]:
+    """The names of counts of a table, if it begins anew."""
+    return set() if begins_anew(table) is None else {*names}
 
 
 def _result(
-    pipeline: beam.Pipeline, job: Job, readings: Sequence[Reading], report_path: str, *, goes_on: bool, of_finals: bool
-) -> tuple[Any, list[Any]]:
-    """The table of the result, and the counts made on the way to it; ``of_finals``: nobody asks for the changes of
-    joined rows.
+    pipeline: beam.Pipeline, job: Job, forms: tuple[Form, ...], report_path: str, *, goes_on: bool, of_finals: bool
+) -> tuple[Any, list[Any], set[str]]:
+    """The table of the result, the counts made on the way to it, and the names of those that begin anew; ``of_finals``: nobody
+    asks for the changes of joined rows.
     """
+    readings = job.readings(forms)
     tables, facts, counted = [], [], []
     for number, (changelog, reading) in enumerate(zip(job.changelogs, readings, strict=True)):
         name, log = changelog.name, log_beside(report_path, number)
@@ -126,15 +158,26 @@ def _result(
         left = tables[0] = left | "Filter" >> job.keeps.table(reading)
     refers = {UNREFERRING: refers_to_none} if reading.reference else {}
     facts.append(left | "Count rows" >> beam.ParDo(TallyRows(job.changelogs[0].name, {ROWS: valid, **refers})))
+    anew = _counted_anew(left, ROWS, UNREFERRING)
+    for number, (changelog, select) in enumerate(zip(job.changelogs, job.selects(forms), strict=True)):
+        if select is not None:  # the table is stored with other columns
+            tables[number] |= f"Select {changelog.name}" >> MapTable(vectorized(partial(_selected, select, select=job.select)))
+    left = tables[0]
     if len(tables) == 1:
-        return left, facts + (figures(counted, tables, left) if job.reports else [])
+        return left, facts + (figures(counted, tables, left) if job.reports else []), anew
     if refers and job.how in ("inner", "right", "semi"):
         facts.append(left | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))
     # what is remembered must have the same columns in all runs, with a report and without
     keeps_reference = bool(reading.reference) and (job.reports or goes_on)
     if of_finals:
         tables = [prepared(each, f"Final {of.name}", needs="final") for each, of in zip(tables, job.changelogs, strict=True)]
-    result = tuple(tables) | "Join" >> join_of(job.how, job.shares, readings, keeps_reference=keeps_reference)
+    joins = join_of(job.how, job.select, job.shares, forms, refers=bool(refers), keeps_reference=keeps_reference)
+    result = tuple(tables) | "Join" >> joins
     if job.reports:
         facts += figures(counted, tables, result)
-    return (without_reference(result) if keeps_reference else result), facts
+    return (without_reference(result) if keeps_reference else result), facts, anew
+
+
+def _selected(made: Select, rows: pa.RecordBatch, *, select: str) -> dict[str, pa.Array]:
+    """The columns of ``--select``, by whose text runs are compared."""
+    return made(rows)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
@@ -49,6 +50,7 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
                 if not args.dry_run:
                     start_early(args.runner, args.beam_options)  # a JVM starts while Beam is imported
                 options = beam_options(args.runner, args.beam_options)
+                _take_changes(args, options)
                 exports.open()
             run = _looked_at if args.dry_run else _in_runs if args.state_dir else _alone
             if (text := run(names, args, options, progress, interruption, exports)) is not None:
@@ -66,6 +68,16 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
                 leave_threads_behind(code)
             return code
     return 0
+
+
+def _take_changes(args: Namespace, options: "PipelineOptions") -> None:
+    """Find out whether the result may be made anew. Raises InputError for the option of Beam jobs that reads an input again."""
+    from beam_joins.transforms.connect import ReplayOptions
+
+    replay = options.view_as(ReplayOptions)
+    if replay.beam_joins_read_again:
+        raise InputError("--beam_joins_read_again is for Beam jobs: name an input with --read-again")
+    args.rebuilds = bool(args.read_again) or replay.beam_joins_changed == "rebuild"
 
 
 def _alone(

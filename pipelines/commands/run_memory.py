@@ -3,25 +3,26 @@ files.
 """
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import pyarrow as pa
-
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, look_into
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
-from beam_joins.pipelines.commands.job import Job, Kinds, names_of
-from beam_joins.pipelines.commands.runs_options import fixed_options, require_same
+from beam_joins.pipelines.commands.job import Job, KnownKinds, names_of
+from beam_joins.pipelines.commands.runs_options import differing_options, fixed_options, require_allowed
+from beam_joins.pipelines.commands.stored_rows import StoredRows
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.envelopes.slot_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import UNKNOWN
+from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.results.counts import Tally, add_up
 from beam_joins.transforms.connect import schema_text, text_schema
 
@@ -29,15 +30,27 @@ _COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
 
 
 def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_new: bool) -> "CommandMemory":
-    """The state of a command in the ``inputs`` of the folder. Raises InputError for one of another program, or other options."""
+    """The state of a command in the ``inputs`` of the folder, without that of inputs that are read again. Raises InputError for
+    one of another program, or other options that may not differ.
+    """
     options = fixed_options(args, names)
     if is_new:
         return CommandMemory({"options": options}, names)
     if state_name(names) not in inputs:
         raise InputError(f"--state-dir: {args.state_dir} is of another program: name another folder")
-    memory = CommandMemory(inputs[state_name(names)], names)
-    require_same(options, memory.options, args.state_dir)
-    return memory
+    stored = inputs[state_name(names)]
+    differing = differing_options(options, stored["options"])
+    require_allowed(differing, args, names)
+    again = [side.name for side in names.sides if side.path_option in args.read_again]
+    if twice := [side for side in names.sides if side.name in again and side.name in stored.get("read again", ())]:
+        option, name = twice[0].path_option, twice[0].name
+        raise InputError(f"--read-again {option}: the run before has read the {name} again: leave the option out")
+    return CommandMemory({**stored, "options": options}, names, again, [_sentence(*each) for each in differing.items()])
+
+
+def _sentence(option: str, values: tuple[str | None, str | None]) -> str:
+    then, now = ("not given" if value is None else value or "empty" for value in values)
+    return f"the result is made anew: {option} was {then}, and is {now}"
 
 
 def state_name(names: Names) -> str:
@@ -46,11 +59,21 @@ def state_name(names: Names) -> str:
 
 
 class CommandMemory:
-    """As it stands in the manifest of the state; what a run adds is :meth:`stored` there if the run succeeds."""
+    """As it stands in the manifest of the state; what a run adds is :meth:`stored` there if the run succeeds.
 
-    def __init__(self, stored: Mapping[str, Any], names: Names) -> None:
+    ``read_again`` are the inputs of which all is forgotten, and ``differing`` sentences on other options than in the runs before.
+    """
+
+    def __init__(self, stored: Mapping[str, Any], names: Names, read_again: Sequence[str] = (), differing: Sequence[str] = ()) -> None:
         self.options: dict[str, str] = stored.get("options", {})
-        self.kinds: Kinds | None = tuple(map(tuple, stored["kinds"])) if "kinds" in stored else None
+        self.read_again, self.is_changed = tuple(read_again), bool(read_again or differing)
+        self._remarks = list(differing)
+        kinds = [None if each is None else tuple(each) for each in stored.get("kinds") or [None] * len(names.sides)]
+        self.kinds: KnownKinds = tuple(
+            None if side.name in read_again else of_side for side, of_side in zip(names.sides, kinds, strict=True)
+        )
+        self._read_before = {side: list(stored[side].get("files") or {}) for side in read_again}
+        stored = {**stored, **{side: {} for side in read_again}}
         self._first, *_ = names.sides
         sides = {side.name: stored.get(side.name, {}) for side in names.sides}
         self.seen = {side: SeenFiles(side, of_side.get("files")) for side, of_side in sides.items()}
@@ -62,9 +85,11 @@ class CommandMemory:
         self._times: dict[str, dict[str, bool]] = {side: dict(of_side.get("times", {})) for side, of_side in sides.items()}
         self._parts: dict[str, int] = {side: of_side.get("parts", 0) for side, of_side in sides.items()}
         self._typed: dict[str, str | None] = {side: of_side.get("typed") for side, of_side in sides.items()}
-        self._keys: dict[str, list[str]] = dict(stored.get("keys", {}))
+        self._rows = {side: StoredRows.read(of_side["rows"]) if "rows" in of_side else None for side, of_side in sides.items()}
+        self._keys: dict[str, list[str]] = {side: key for side, key in stored.get("keys", {}).items() if side not in read_again}
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
-        self.known_names: list[dict[str, str]] | None = stored.get("names")
+        # columns of a result that is made anew are named anew
+        self.known_names: list[dict[str, str]] | None = [] if self.is_changed else stored.get("names")
 
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
@@ -79,6 +104,7 @@ class CommandMemory:
                 "times": self._times[side],
                 "parts": self._parts[side],
                 "transactions": self._read[side]._asdict(),
+                "rows": self._rows[side],
             }
             for side, seen in self.seen.items()
         }
@@ -88,6 +114,7 @@ class CommandMemory:
             "keys": self._keys,
             "names": self.known_names,
             "totals": self._totals,
+            "read again": self.read_again,
             **sides,
         }
 
@@ -143,18 +170,34 @@ class CommandMemory:
         return changelog
 
     @property
-    def known_types(self) -> tuple[pa.Schema, ...] | None:
-        """The types of the columns of each side's rows, where earlier runs had a result in typed columns."""
-        texts = [text for text in self._typed.values() if text is not None]
-        return tuple(map(text_schema, texts)) if texts else None
+    def of_earlier_runs(self) -> dict[str, Any]:
+        """What earlier runs have seen, as arguments of :class:`~beam_joins.pipelines.commands.job.Job`."""
+        types = tuple(None if text is None else text_schema(text) for text in self._typed.values())
+        return {
+            "known_kinds": self.kinds,
+            "known_types": types,
+            "known_names": self.known_names,
+            "stored": tuple(self._rows.values()),
+            "read_again": self.read_again,
+        }
 
-    def learn(self, job: Job, *, in_columns: bool) -> None:
-        """Remember the kinds of the keys, for all runs, and the types of the columns, if a result has these.
+    def remarks(self, arrived: Mapping[str, Sequence[File]]) -> list[str]:
+        """The remarks of the summary on options that differ from the runs before, and on inputs that are read again."""
+        remarks = list(self._remarks)
+        for side in self.read_again:
+            gone = len({*self._read_before[side]} - {file.path for file in arrived.get(side, ())})
+            without = f", without {counted(gone, 'file')} of the runs before that are not there any more" if gone else ""
+            remarks.append(f"the {side} are read again{without}")
+        return remarks
 
-        Raises InputError if the first one has seen none of them.
+    def learn(self, job: Job, forms: tuple[Form, ...]) -> None:
+        """Remember the kinds of the keys, for all runs, the rows as they are stored for results in these forms, and the types of
+        their columns.
+
+        Raises InputError if the first run has seen no kind of them, and for rows of earlier runs that the result cannot be made of.
         """
-        for changelog, kind in zip(job.changelogs, job.first_kinds(), strict=True) if self.kinds is None else ():
-            if None in kind:
+        for changelog, kind, known in zip(job.changelogs, job.first_kinds(), self.kinds, strict=True):
+            if known is None and None in kind:
                 refers = bool(job.foreign_key) and changelog is not job.changelogs[0]
                 nor = f", nor do the first {self._first.name} refer to one," if refers else ""
                 raise InputError(
@@ -162,16 +205,19 @@ class CommandMemory:
                     "a file that has some"
                 )
         self.kinds, self.known_names = job.kinds(), names_of(job.shares, len(job.changelogs))
-        if in_columns:
+        job.selects(forms)
+        self._rows = {each.name: rows for each, rows in zip(job.changelogs, job.rows_stored(forms), strict=True)}
+        if any("columns" in rows.forms for rows in self._rows.values() if rows is not None):
             self._typed = {each.name: schema_text(types) for each, types in zip(job.changelogs, job.types, strict=True)}
 
-    def in_all(self, tallies: Sequence[Tally]) -> list[Tally]:
+    def in_all(self, tallies: Sequence[Tally], anew: Collection[str]) -> list[Tally]:
         """The tallies of a run; those that count rows of a table count them as they are now, and not how many
-        more there are.
+        more there are. ``anew`` are those that count all rows of a table that begins anew.
         """
         place = self._first.name
-        counted = {tally.what: tally.records for tally in add_up(tallies).values() if tally.place == place}
+        sums = {tally.what: tally.records for tally in add_up(tallies).values() if tally.place == place}
         for what in _COUNTED:
-            self._totals[what] = self._totals.get(what, 0) + counted.get(what, 0)
+            before = 0 if what in anew else self._totals.get(what, 0)
+            self._totals[what] = before + sums.get(what, 0)
         others = [tally for tally in tallies if tally.what not in self._totals]
         return [*others, *(Tally(place, what, count) for what, count in self._totals.items())]

@@ -20,7 +20,7 @@ from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Name
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
-from beam_joins.pipelines.commands.pipeline import StartRunner, run_job
+from beam_joins.pipelines.commands.pipeline import StartRunner, forms_of, run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.commands.run_memory import CommandMemory, memory_of, state_name
 from beam_joins.pipelines.commands.runs_options import (
@@ -101,14 +101,15 @@ class Runs:
         """
         with StateFolder(self._args.state_dir) as folder:
             memory = memory_of(self._names, self._args, folder.inputs, is_new=folder.is_new)
+            self._forget(folder)
             new, remarks = self._new(folder, {side: seen.unseen(arrived[side]) for side, seen in memory.seen.items()})
-            if folder.is_new and (missing := [side for side, files in new.items() if not files]):
+            if missing := [side for side, files in new.items() if not files and (folder.is_new or side in memory.read_again)]:
                 if self._args.follow:
                     return None
                 inputs = self._args.inputs.get(missing[0])
                 what = "is no file" if inputs is None else f"are no {inputs.elements} in"
                 raise InputError(f"{missing[0]}: there {what} {self._paths[missing[0]]}")
-            if not any(new.values()) and not remarks:
+            if not any(new.values()) and not remarks and not memory.is_changed:
                 return None
             read = {side: [*memory.waiting(side, arrived[side]), *files] for side, files in new.items()}
             job = self._job(memory, read)
@@ -116,34 +117,46 @@ class Runs:
             if self._merged is not None:
                 outputs += (self._merged.output(job),)
                 self._merged.prepare(job, first=folder.is_new)
-            memory.learn(job, in_columns=any(output.records.form == "columns" for output in outputs))
+            memory.learn(job, forms_of(outputs))
             in_folders = {side: files for side, files in new.items() if side not in self._args.inputs}
             for side, files in in_folders.items():
                 memory.seen[side].add(files)
             exports.started(job, outputs, folder.run)
             with Staging(outputs) as staging:
                 report: Report
-                report, outputs = run_job(job, outputs, staging, start, progress, folder)
+                report, outputs, anew = run_job(job, outputs, staging, start, progress, folder)
                 with progress.phase("finishing"):
                     moves = _whole(staging, outputs, report)
                     for side, files in in_folders.items():
                         memory.seen[side].require_unchanged(files)
-                    report = replace(report, tallies=memory.in_all(report.tallies))
+                    report = replace(report, tallies=memory.in_all(report.tallies, anew))
                     folder.inputs[state_name(self._names)] = memory.stored()
                     with interruption.later(), staging.until_renamed(StateRefused):
                         if self._merged is not None:
                             folder.require_current()
-                            anew = folder.is_new or outputs[-1].records.anew is not None
-                            self._merged.merge(moves.pop().source, run=folder.run, anew=anew)
+                            is_anew = folder.is_new or outputs[-1].records.anew is not None
+                            self._merged.merge(moves.pop().source, run=folder.run, anew=is_anew)
                         folder.commit([(move.source, absolute(move.target)) for move in moves])
             paths = {output.name: [output.path] for output in outputs}
             if self._merged is not None:
                 paths[TO] = [self._merged.shown]
-            remarks += [] if self._args.follow else self.absent(arrived)
+            self._args.read_again = []  # a later run of this process goes on
+            remarks += [*memory.remarks(arrived), *([] if self._args.follow else self.absent(arrived))]
             remarks.insert(0, f"run {folder.run} with {self._args.state_dir}: {self._came(new, 'new file')}")
             waits = [each.sentence for changelog in job.changelogs for each in changelog.waiting if each.sentence]
             summary = partial(job.summary, report, paths, more=remarks)
             return Ended(folder.run, self._came(new), report, summary, waits, folder.latest)
+
+    def _forget(self, folder: StateFolder) -> None:
+        """Have inputs at addresses that are read again begin anew. Raises InputError."""
+        for side in self._names.sides:
+            if side.path_option in self._args.read_again and side.name in self._args.inputs and not folder.is_new:
+                inputs = self._args.inputs[side.name]
+                source = inputs.sources[side.name]
+                same = [each for each in self._names.sides if inputs.sources.get(each.name) == source]
+                if lacking := [each.path_option for each in same if each.path_option not in self._args.read_again]:
+                    raise InputError(f"--read-again: {source} is read by both sides: give --read-again {lacking[0]} too")
+                inputs.forget(side.name, folder.inputs)
 
     def _new(self, folder: StateFolder, unseen: Mapping[str, Sequence[File]]) -> tuple[Mapping[str, Sequence[File]], list[str]]:
         """The new files of each side, and what the summary says of inputs at addresses."""
@@ -170,9 +183,7 @@ class Runs:
             names=self._names,
             made=made,
             changelogs=changelogs,
-            known_kinds=memory.kinds,
-            known_types=memory.known_types,
-            known_names=memory.known_names,
+            **memory.of_earlier_runs,
             **what_is_made(self._names, self._args),
         )
         job.check(in_runs=True)

@@ -3,18 +3,20 @@
 import argparse
 import os
 import re
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.commands.command_spec import Names
-from beam_joins.pipelines.commands.reader_options import READER_OPTIONS
+from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.reader_options import READER_OPTIONS, names_in
 from beam_joins.pipelines.formats.registry import format_of, has_format
 from beam_joins.pipelines.io.targets import FORMS
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.formats.change_records import As
 
+_SEVERAL: Final = 2
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
 
@@ -94,6 +96,15 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
         help="the changes of each run in a separate file, in the order of positions: a folder, for changes-000001.jsonl and so on, or "
         "a name with a * for the number of the run",
     )
+    group.add_argument(
+        "--read-again",
+        action="append",
+        default=[],
+        choices=[side.path_option for side in names.sides],
+        help="in this run, read the whole of an input again, as its columns or options have changed: what the state has of it is "
+        "forgotten, and the result is made anew. May be repeated. Other options of the result may change with "
+        "--beam_joins_changed=rebuild, which makes it anew from stored rows",
+    )
     group.add_argument("--follow", action="store_true", help="repeat the run until SIGINT or SIGTERM")
     group.add_argument(
         "--every",
@@ -117,7 +128,7 @@ def check_runs_options(args: argparse.Namespace, names: Names) -> None:
     if args.output_records and not args.output and not args.changes:
         raise InputError("--output-records says how --output or --changes is written: give one of them too")
     if not args.state_dir:
-        for value, option in ((args.changes, "--changes"), (args.follow, "--follow")):
+        for value, option in ((args.changes, "--changes"), (args.follow, "--follow"), (args.read_again, "--read-again")):
             if value:
                 raise InputError(f"{option} is for incremental runs: give --state-dir too")
         return
@@ -236,7 +247,7 @@ def of_run(pattern: str, number: int) -> str:
 
 
 def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
-    """The options that must be the same in all runs, those that are given or have a default."""
+    """The options that the state depends on, or a result: those that are given or have a default."""
     values = {
         f"--{name.replace('_', '-')}": vars(args)[name]
         for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in READER_OPTIONS))
@@ -247,21 +258,44 @@ def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
     return {option: str(value) for option, value in values.items() if value is not None} | formats
 
 
-def require_same(options: dict[str, str], before: dict[str, str], state_dir: str) -> None:
-    """Raise InputError, naming option and value, if an option is not as in the runs before.
+def differing_options(options: dict[str, str], before: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """The options that are not as in the runs before, with their values then and now.
 
-    >>> require_same({"--how": "left"}, {"--how": "inner"}, "state")  # doctest: +NORMALIZE_WHITESPACE
-    Traceback (most recent call last):
-    beam_joins.errors.InputError: --how is left, but inner in the runs before: give it
-        as it was, or another --state-dir than state
+    >>> differing_options({"--how": "left", "--select": "id"}, {"--how": "inner", "--select": "id"})
+    {'--how': ('inner', 'left')}
     """
-    for option in sorted({*options, *before}):
-        now, then = (each.get(option) for each in (options, before))
-        if now != then:
-            raise InputError(
-                f"{option} is {_shown(now)}, but {_shown(then)} in the runs before: give it as it was, or another "
-                f"--state-dir than {state_dir}"
-            )
+    values = {option: (before.get(option), options.get(option)) for option in sorted({*options, *before})}
+    return {option: (then, now) for option, (then, now) in values.items() if then != now}
+
+
+def require_allowed(differing: dict[str, tuple[str | None, str | None]], args: argparse.Namespace, names: Names) -> None:
+    """Raise InputError, naming option and values, for one that may not differ from the runs before in this run."""
+    for option, (then, now) in differing.items():
+        is_said = f"{option} is {_shown(now)}, but {_shown(then)} in the runs before: give it as it was, or"
+        sides = _sides_of(option, then, now, args, names)
+        if sides is None:
+            raise InputError(f"{is_said} another --state-dir than {args.state_dir}")
+        if lacking := [side for side in sides if side.path_option not in args.read_again]:
+            again = " ".join(f"--read-again {side.path_option}" for side in lacking)
+            raise InputError(f"{is_said} {again}, which reads the {lacking[0].name} from the beginning")
+        if not args.rebuilds:
+            raise InputError(f"{is_said} --beam_joins_changed=rebuild, which makes the result anew")
+
+
+def _sides_of(option: str, then: str | None, now: str | None, args: argparse.Namespace, names: Names) -> Sequence[Side] | None:
+    """The inputs that must be read again where an option differs from the runs before; ``None``: it may not differ."""
+    for side in names.sides:
+        if option in (side.flag(name) for name in READER_OPTIONS):
+            # positions in another log or column cannot be compared with those of the runs before
+            is_other_order = option == side.flag("sequence_by") and names_in(then or "")[:1] != names_in(now or "")[:1]
+            return None if is_other_order or option == side.flag("format") else [side]
+    first, *others = names.sides
+    if option == "--foreign-key":  # the columns of the right key are named as those of the left one where rows of one key are joined
+        is_named_so = all(len(names_in(side.value_of(args, "key") or "")) < _SEVERAL for side in names.sides)
+        return [first] if is_named_so or None not in (then, now) else names.sides
+    if option in (f"--{name.replace('_', '-')}" for name in names.fixed) or (option == "--latest" and then is None):
+        return ()
+    return None
 
 
 def _shown(value: str | None) -> str:

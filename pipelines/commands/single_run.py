@@ -60,9 +60,7 @@ def job_alone(
         changelogs=changelogs,
         in_parts=args.parts,
         made=(*made, *remarks),
-        known_kinds=None if memory is None else memory.kinds,
-        known_types=None if memory is None else memory.known_types,
-        known_names=None if memory is None else memory.known_names,
+        **({} if memory is None else memory.of_earlier_runs),
         **what_is_made(names, args),
     )
     job.check(in_runs=bool(args.state_dir))
@@ -92,6 +90,6 @@ def run_alone(
     output that is merged into a table, the last one.
     """
     with Staging(outputs) as staging:
-        report, _ = run_job(job, outputs, staging, partial(any_runner, options), progress)
+        report, *_ = run_job(job, outputs, staging, partial(any_runner, options), progress)
         with progress.phase("finishing"):
             return report, staging.publish_parts(report.parts_of(outputs), merge)

@@ -58,6 +58,9 @@ class Inputs(Protocol):
         about ``most_rows``. They are spooled below ``folder``. Raises InputError.
         """
 
+    def forget(self, name: str, read: dict[str, Any]) -> None:
+        """Have the source of an input be read from its beginning; ``read`` is the progress of the inputs of a state."""
+
 
 class _Kind(NamedTuple):
     """A class of :class:`Inputs` by module and name; the form of its addresses, what they name, and their beginnings."""

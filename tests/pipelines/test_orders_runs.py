@@ -105,9 +105,20 @@ def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, smal
             assert run(*BOTH).code == 0
     present = tree()
     for options, message in (
-        (["--how", "left"], "--how is left, but inner in the runs before: give it as it was, or another --state-dir than state"),
+        (["--how", "left"], "--how is left, but inner in the runs before: give it as it was, or --beam_joins_changed=rebuild, which"),
         (["--min-amount", "5"], "--min-amount is 5, but not given in the runs before"),
-        (["--orders-key", "id"], "--orders-key is id, but order_id in the runs before"),
+        (
+            ["--orders-key", "id"],
+            "--orders-key is id, but order_id in the runs before: give it as it was, or --read-again orders, which",
+        ),
+        (
+            ["--orders-sequence-by", "other"],
+            "--orders-sequence-by is other, but lsn in the runs before: give it as it was, or another",
+        ),
+        (
+            ["--foreign-key", "other"],
+            "--foreign-key is other, but customer_id in the runs before: give it as it was, or --read-again orders",
+        ),
         (["--latest", "out/latest.avro"], "--latest is avro, but json lines in the runs before"),
         (["--latest="], "--latest is not given, but json lines in the runs before"),
     ):

@@ -1,7 +1,7 @@
 """Delta tables as inputs of a command: ``--left delta:PATH --left-key COLUMN``."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.progress import counted
@@ -64,6 +64,10 @@ class DeltaInputs(NamedTuple):
         tables = {name: read.table._replace(key=envelopes[name].key) for name, read in rounds.items()}
         remarks = {self.sources[name]: _remark(read) for name, read in rounds.items() if read.files}
         return Spooled(files, tables, [f"Delta table {path}: {remark}" for path, remark in remarks.items()])
+
+    def forget(self, name: str, read: dict[str, Any]) -> None:
+        """Have a table be read as it is now; ``read`` is the progress of the inputs of a state."""
+        read.pop(f"delta {name}", None)
 
 
 def _remark(read: "DeltaRound") -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.postgres_address import PostgresAddress, postgres_address
@@ -74,6 +74,14 @@ class SlotInputs(NamedTuple):
             tables[name] = DatabaseTable(published.table.full_name, key, published.columns, types, published.kinds)
         files = {name: read.files_of(full_names[table]) for name, table in self.sources.items()}
         return Spooled(files, tables, [] if not read.files and read.behind < _IDLE_BYTES else [_remark(slot.name, read)])
+
+    def forget(self, name: str, read: dict[str, Any]) -> None:
+        """Have a table be read as it is now; ``read`` is the progress of the inputs of a state."""
+        of_slot = f"slot {self.address.slot}"
+        if before := read.get(of_slot):
+            table = self.sources[name]
+            others = {full: each for full, each in before["tables"].items() if full != table and not full.endswith(f".{table}")}
+            read[of_slot] = {**before, "tables": others}
 
 
 def _remark(slot: str, read: "Round") -> str:

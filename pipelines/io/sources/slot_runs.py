@@ -41,8 +41,8 @@ def read_in_run(slot: Slot, tables: Sequence[str], state: StateFolder) -> tuple[
     Raises InputError.
     """
     folder, name = os.path.join(state.files.root, "slots", slot.name, f"{state.run:06d}"), f"slot {slot.name}"
-    before = state.inputs.get(name)
-    asked = (slot.name, slot.publication, [*tables], None if before is None else before["end"])
+    before = state.inputs.get(name)  # without tables that are to be read again
+    asked = (slot.name, slot.publication, [*tables], None if before is None else " ".join([before["end"], *before["tables"]]))
     kept = _kept(folder, asked)
     if kept is None:
         read = read_round(slot, tables, before, folder)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.kafka_address import KafkaAddress, kafka_address
@@ -72,3 +72,7 @@ class TopicInputs(NamedTuple):
             files[name] = [replace(file, shown=f"topic {topic}") for file in spooled]
         remarks = [f"topic {topic}: {counted(read.records, 'record')}" for topic, read in rounds.items() if read.records]
         return Spooled(files, {}, remarks)
+
+    def forget(self, name: str, read: dict[str, Any]) -> None:
+        """Have a topic be read from its beginning; ``read`` is the progress of the inputs of a state."""
+        read.pop(f"topic {self.sources[name]}", None)

@@ -41,6 +41,7 @@ from beam_joins.transforms.engine.resumed.manifest import (
 )
 from beam_joins.transforms.engine.resumed.memory import BEGUN, Memory
 from beam_joins.transforms.engine.resumed.only_built import require_job, require_run
+from beam_joins.transforms.engine.resumed.pipeline_changes import Decision
 from beam_joins.transforms.engine.resumed.plan import Plan
 from beam_joins.transforms.engine.resumed.repartition import repartitioned
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
@@ -86,22 +87,30 @@ class StateFolder:
     if its content is not as it was written.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, only_read: bool = False) -> None:
+        """``only_read``: for a pipeline that is built and never runs; nothing is locked or written."""
         self.files = StateFiles(path)
         self._stages: dict[str, Remembered] = {}  # the state before this run, stored rows with the types of this run
         self._journal: str | None = None  # the journal that this run has written, which counts from then on
-        self._open()
+        self._only_read, self.is_open = only_read, False
+        if only_read:
+            self._read()
+        else:
+            self._open()
 
     def _open(self) -> None:
         self.files.lock()
         self.is_open = True
         try:
             self._recover()
-            self._text = self.files.text(MANIFEST)
-            self._before = Manifest() if self._text is None else read_manifest(self._text, self.files.path(MANIFEST))
+            self._read()
         except BaseException:
             self.files.unlock()
             raise
+
+    def _read(self) -> None:
+        self._text = self.files.text(MANIFEST)
+        self._before = Manifest() if self._text is None else read_manifest(self._text, self.files.path(MANIFEST))
         self.plan = Plan(self._before)
         self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), self._text is None
         self.partitions = self._before.partitions
@@ -152,7 +161,7 @@ class StateFolder:
         """
         if self.partitions is None or self.is_new:
             self.partitions = self.partitions or asked or default
-        elif asked is not None and asked != self.partitions:
+        elif asked is not None and asked != self.partitions and not self._only_read:
             self._repartition(asked)
         return self.partitions
 
@@ -210,12 +219,19 @@ class StateFolder:
         after = remembered.frontier, horizon, remembered.columns, remembered.notes, remembered.partitions
         return Memory(self.files, prefix, label, *after, values)
 
+    def decisions(self) -> Mapping[str, Decision]:
+        """The verdicts on the transforms of the pipeline that has been built, by full labels. Raises :class:`StateRefused` for
+        one that may not go on.
+        """
+        self.plan.require(self.files.root, self._stages)
+        return self.plan.decisions
+
     def check(self, pipeline: Pipeline) -> None:
         """Raise :class:`StateRefused` unless the whole pipeline has the transforms of the runs before, and runs
         now; its run begins.
         """
         require_run(pipeline)
-        self.plan.require(self.files.root, self._stages)
+        self.decisions()
         self._groups = connected(pipeline, self._stages)
         self.files.put(f"{self._attempt}/{BEGUN}", b"1")
 
