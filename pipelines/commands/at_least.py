@@ -40,7 +40,7 @@ class AtLeast(NamedTuple):
 
     def table(self, reading: Reading) -> FilterTable:
         """The filter of a table that is read so."""
-        return FilterTable(vectorized(partial(self.passes, reading)))
+        return FilterTable(vectorized(partial(AtLeast.passes, self, reading)))  # by whose text runs are compared
 
     def passes(self, reading: Reading, rows: pa.RecordBatch) -> pa.Array:
         """Which rows of a batch are kept."""

@@ -35,7 +35,7 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
     """
     options = fixed_options(args, names)
     if is_new:
-        return CommandMemory({"options": options}, names)
+        return CommandMemory({"options": options, "select": names.select(args)}, names)
     if state_name(names) not in inputs:
         raise InputError(f"--state-dir: {args.state_dir} is of another program: name another folder")
     stored = inputs[state_name(names)]
@@ -45,6 +45,8 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
     if twice := [side for side in names.sides if side.name in again and side.name in stored.get("read again", ())]:
         option, name = twice[0].path_option, twice[0].name
         raise InputError(f"--read-again {option}: the run before has read the {name} again: leave the option out")
+    if stored["select"] != (select := names.select(args)):  # columns of another selection are named anew
+        stored = {**stored, "select": select, "names": []}
     return CommandMemory({**stored, "options": options}, names, again, [_sentence(*each) for each in differing.items()])
 
 
@@ -65,7 +67,7 @@ class CommandMemory:
     """
 
     def __init__(self, stored: Mapping[str, Any], names: Names, read_again: Sequence[str] = (), differing: Sequence[str] = ()) -> None:
-        self.options: dict[str, str] = stored.get("options", {})
+        self.options: dict[str, str] = stored["options"]
         self.read_again, self.is_changed = tuple(read_again), bool(read_again or differing)
         self._remarks = list(differing)
         kinds = [None if each is None else tuple(each) for each in stored.get("kinds") or [None] * len(names.sides)]
@@ -88,8 +90,8 @@ class CommandMemory:
         self._rows = {side: StoredRows.read(of_side["rows"]) if "rows" in of_side else None for side, of_side in sides.items()}
         self._keys: dict[str, list[str]] = {side: key for side, key in stored.get("keys", {}).items() if side not in read_again}
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
-        # columns of a result that is made anew are named anew
-        self.known_names: list[dict[str, str]] | None = [] if self.is_changed else stored.get("names")
+        self._select: str = stored["select"]
+        self.known_names: list[dict[str, str]] | None = stored.get("names")
 
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
@@ -112,6 +114,7 @@ class CommandMemory:
             "options": self.options,
             "kinds": self.kinds,
             "keys": self._keys,
+            "select": self._select,
             "names": self.known_names,
             "totals": self._totals,
             "read again": self.read_again,
@@ -186,7 +189,7 @@ class CommandMemory:
         remarks = list(self._remarks)
         for side in self.read_again:
             gone = len({*self._read_before[side]} - {file.path for file in arrived.get(side, ())})
-            without = f", without {counted(gone, 'file')} of the runs before that are not there any more" if gone else ""
+            without = f"; {counted(gone, 'file')} of the runs before not there any more" if gone else ""
             remarks.append(f"the {side} are read again{without}")
         return remarks
 
