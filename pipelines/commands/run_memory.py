@@ -45,9 +45,12 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
     if twice := [side for side in names.sides if side.name in again and side.name in stored.get("read again", ())]:
         option, name = twice[0].path_option, twice[0].name
         raise InputError(f"--read-again {option}: the run before has read the {name} again: leave the option out")
-    if stored["select"] != (select := names.select(args)):  # columns of another selection are named anew
-        stored = {**stored, "select": select, "names": []}
-    return CommandMemory({**stored, "options": options}, names, again, [_sentence(*each) for each in differing.items()])
+    if (again or differing) and any("rows" not in stored[side.name] for side in names.sides if side.name not in again):
+        raise InputError(f"--state-dir: {args.state_dir} is of an earlier version: run once with the options as they were")
+    select = names.select(args)
+    if stored.get("select", select) != select:  # columns of another selection are named anew
+        stored = {**stored, "names": []}
+    return CommandMemory({**stored, "options": options, "select": select}, names, again, [_sentence(*each) for each in differing.items()])
 
 
 def _sentence(option: str, values: tuple[str | None, str | None]) -> str:

@@ -171,8 +171,12 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
         lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(is_line)).cast(pa.binary())
     if "json lines" not in reading.forms:
         return RawRows(places, row, columns, None, _plain(lines, reading), lines=lines, line=line)
-    texts, sure = _without(lines, columns, reading, flat=data.count(b"{") == len(lines))
-    return RawRows(places, row, columns, texts if reading.taken is None else _taken(texts, sure, reading), sure, line=line)
+    if reading.taken is None:
+        texts, sure = _without(lines, columns, reading, flat=data.count(b"{") == len(lines))
+    else:
+        sure = _plain(lines, reading)
+        texts = _taken(lines, sure, reading)
+    return RawRows(places, row, columns, texts, sure, line=line)
 
 
 def lines_are_text(lines: pa.Array) -> bool:
@@ -232,7 +236,7 @@ def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading, *,
     have no objects within the row.
     """
     names, sure = reading.columns.about_the_change(), _plain(lines, reading)
-    if not all(map(_PLAIN_NAME.fullmatch, (*names, *filter(None, [reading.added])))):
+    if not all(map(_PLAIN_NAME.fullmatch, names)):
         return lines, np.zeros(len(lines), np.bool_)
     if not names:
         return lines, sure
@@ -250,6 +254,8 @@ def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading, *,
 
 def _plain(lines: pa.Array, reading: Reading) -> Bools:
     """Which lines Arrow reads as JSON means them, and have no member of the name that is added later."""
+    if reading.added is not None and not _PLAIN_NAME.fullmatch(reading.added):
+        return np.zeros(len(lines), np.bool_)
     doubtful = _NOT_PLAIN if reading.added is None else rf"{_NOT_PLAIN}|{_member_name([reading.added])}"
     sure: Bools = ~pc.match_substring_regex(lines, doubtful).to_numpy(zero_copy_only=False)
     lengths = pc.binary_length(lines)

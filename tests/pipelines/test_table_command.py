@@ -96,6 +96,11 @@ def test_a_table_goes_on_where_the_run_before_ended(beam_joins: Run) -> None:
     assert "in/1.jsonl has changed since a run has read it" in refused(beam_joins(*command, "--dry-run"))
 
 
+def test_columns_about_the_change_that_are_named_are_columns_of_the_result(beam_joins: Run) -> None:
+    assert beam_joins("table", "--input", "l.jsonl", "--select", "id, lsn, op as word", "--latest", "now.jsonl").code == 0
+    assert [list(row.values()) for row in read_lines(Path("now.jsonl"))] == [[1, 6, "u"], [2, 2, "c"], [3, 3, "c"]]
+
+
 def test_a_path_where_no_file_is_any_more_is_told(beam_joins: Run) -> None:
     Path("in").mkdir()
     command = ["table", "--state-dir", "state", "--latest", "now.jsonl", "--input"]
