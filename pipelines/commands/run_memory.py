@@ -50,7 +50,9 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
     select = names.select(args)
     if stored.get("select", select) != select:  # columns of another selection are named anew
         stored = {**stored, "names": []}
-    return CommandMemory({**stored, "options": options, "select": select}, names, again, [_sentence(*each) for each in differing.items()])
+    return CommandMemory(
+        {**stored, "options": options, "select": select}, names, again, [_sentence(*each) for each in differing.items()]
+    )
 
 
 def _sentence(option: str, values: tuple[str | None, str | None]) -> str:

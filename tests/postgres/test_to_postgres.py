@@ -15,6 +15,8 @@ import psycopg
 import pytest
 
 from beam_joins.pipelines.commands import programs
+from beam_joins.transforms.connect import StateRefused
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.orders_run import Run
 from tests.postgres.shop import JOINED, join_options, shop, transact
 from tests.postgres.slot_tables import asked, run, writing
@@ -231,3 +233,42 @@ def test_a_table_that_cannot_be_written_is_refused_in_a_sentence_and_nothing_is_
 def address_of(conninfo: str) -> str:
     parts = psycopg.conninfo.conninfo_to_dict(conninfo)
     return f"{parts['user']}:secret@{parts['host']}:{parts['port']}/{parts['dbname']}"
+
+
+def test_a_slot_goes_on_with_another_join_and_a_table_is_read_again_as_it_is(
+    postgres: str, beam_joins: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conninfo, address = shop(postgres, "changed")
+    assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    tables = ["join", "--left", address, "--left-table", "orders", "--right", address, "--right-table", "customers"]
+    target = f"{address.partition('?')[0]}?table=made"
+    to = [*tables, "--foreign-key", "customer", "--state-dir", "state", "--to", target]
+    narrow, rebuild = ["--select", "left.id, left.customer, right.id as who"], "--beam_joins_changed=rebuild"
+    joins = "FROM orders o {} JOIN customers c ON c.id = o.customer ORDER BY 1"
+    assert beam_joins(*to, *narrow).code == 0
+    run(conninfo, "DELETE FROM customers WHERE id = 7", "UPDATE orders SET customer = 8 WHERE id = 57", "CHECKPOINT")
+    ran = beam_joins(*to, *narrow, "--how", "left", rebuild)
+    assert ran.code == 0, ran.err
+    whole = asked(conninfo, f"SELECT o.id, o.customer, c.id {joins.format('LEFT')}")
+    assert asked(conninfo, "SELECT id, customer, who FROM made_live ORDER BY 1") == whole
+
+    run(conninfo, "UPDATE customers SET name = 'new' WHERE id = 9", "DELETE FROM customers WHERE id = 10", "CHECKPOINT")
+    wide = [*to, "--select", "left.id, left.customer, right.id as who, right.name", "--how", "left"]
+    assert "customers of the runs before" not in (lacking := beam_joins(*wide, rebuild).err)
+    assert "stored without the column 'name': give --read-again right" in lacking
+
+    def killed(folder: StateFolder, moves: Any = ()) -> None:
+        raise StateRefused("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StateFolder, "prepare", killed)
+        assert "killed" in beam_joins(*wide, "--read-again", "right").err
+    run(conninfo, "DELETE FROM customers WHERE id = 11", "CHECKPOINT")
+    ran = beam_joins(*wide, "--read-again", "right")
+    assert ran.code == 0, ran.err
+    assert "read as they are: public.customers" in ran.out
+    for statement in ("SELECT 1", "INSERT INTO customers VALUES (10, 'again')"):
+        run(conninfo, statement, "CHECKPOINT")
+        whole = asked(conninfo, f"SELECT o.id, o.customer, c.id, c.name {joins.format('LEFT')}")
+        assert beam_joins(*wide).code == 0
+        assert asked(conninfo, "SELECT id, customer, who, name FROM made_live ORDER BY 1") == whole
