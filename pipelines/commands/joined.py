@@ -67,12 +67,12 @@ def joiner_of(shares: Mapping[int, Share], forms: Sequence[Form], kept: Sequence
 
     >>> join = joiner_of({0: Share(), 1: Share(nested="customer")}, ["json lines"])
     >>> order, customer = pa.record_batch({"json lines": [b'{"id":1}']}), pa.record_batch({"json lines": [b'{"name":"Ann"}']})
-    >>> join(order, customer, select="")["json lines"][0].as_py()
+    >>> join(order, customer)["json lines"][0].as_py()
     b'{"id":1,"customer":{"name":"Ann"}}'
     """
     pieces = [_piece(share) for share in shares.values()]
 
-    def join(*sides: pa.RecordBatch, select: str) -> dict[str, pa.Array]:  # by whose text runs are compared
+    def join(*sides: pa.RecordBatch, select: str = "") -> dict[str, pa.Array]:  # by whose text runs are compared
         present = [side[forms[0]].is_valid() for side in sides]
         made: dict[str, pa.Array] = {
             FOUND: pc.and_(*present) if len(present) > 1 else present[0],
