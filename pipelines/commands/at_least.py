@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins import FilterTable, vectorized
+from beam_joins import FilterTable, vectorized, versioned
 from beam_joins.pipelines.formats.json_lines import read_columns
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import loads
@@ -40,7 +40,7 @@ class AtLeast(NamedTuple):
 
     def table(self, reading: Reading) -> FilterTable:
         """The filter of a table that is read so."""
-        return FilterTable(vectorized(partial(AtLeast.passes, self, reading)))  # by whose text runs are compared
+        return FilterTable(vectorized(versioned(str(self))(partial(self.passes, reading))))
 
     def passes(self, reading: Reading, rows: pa.RecordBatch) -> pa.Array:
         """Which rows of a batch are kept."""

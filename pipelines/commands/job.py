@@ -220,7 +220,7 @@ class Job:
         for side, changelog in enumerate(self.changelogs):
             share, before = self.shares.get(side, Share(())), self.stored[side] if self.stored else None
             if before is None:
-                rows.append(StoredRows.of(share, forms, self._added(side) if side in self.shares else None))
+                rows.append(StoredRows.of(share, forms, self._added(side) if side in self.shares else None, self._numbers(side)))
                 continue
             before.require(changelog.name, forms, self._all_again())
             rows.append(before.grown(share, changelog.rows_have))
@@ -262,7 +262,7 @@ class Job:
                     reference=self.foreign_key if refers else (),
                     refers=kinds[1] if refers else ("text",),
                     refers_names=self.changelogs[1].columns.key if refers else (),
-                    numbers=(self.keeps.column,) if side == 0 and self.keeps is not None else (),
+                    numbers=self._numbers(side),
                     added=self._added(side) if side in self.shares else None,
                     rename=self.names.rename,
                     taken=rows.columns,
@@ -273,6 +273,9 @@ class Job:
                 )
             )
         return readings
+
+    def _numbers(self, side: int) -> tuple[str, ...]:
+        return (self.keeps.column,) if side == 0 and self.keeps is not None else ()
 
     def _key_names(self, side: int) -> tuple[str, ...]:
         return self.changelogs[side if self.foreign_key else 0].columns.key

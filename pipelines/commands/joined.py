@@ -1,7 +1,6 @@
 """Joins the rows of two changelogs: the columns of the joined rows."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized
+from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized, versioned
 from beam_joins.how import How
 from beam_joins.keys.key_columns import Bools
 from beam_joins.pipelines.commands.select import Share
@@ -54,9 +53,10 @@ def join_of(
     how: How, select: str, shares: Mapping[int, Share], forms: Sequence[Form], *, refers: bool, keeps_reference: bool = False
 ) -> ForeignKeyJoin | TableTableJoin:
     """The join of two tables of rows in these forms: by the reference of the left rows, which the result may keep
-    as a column, or by the keys. ``select`` is the text of the option.
+    as a column, or by the keys. ``select`` is the text of the option, by which
+    runs are compared.
     """
-    join = vectorized(partial(joiner_of(shares, forms, (REFERENCE,) if keeps_reference else ()), select=select))
+    join = vectorized(versioned(f"--select {select}")(joiner_of(shares, forms, (REFERENCE,) if keeps_reference else ())))
     return ForeignKeyJoin(join, foreign_key=REFERENCE, how=how) if refers else TableTableJoin(join, how=how)
 
 
@@ -72,7 +72,7 @@ def joiner_of(shares: Mapping[int, Share], forms: Sequence[Form], kept: Sequence
     """
     pieces = [_piece(share) for share in shares.values()]
 
-    def join(*sides: pa.RecordBatch, select: str = "") -> dict[str, pa.Array]:  # by whose text runs are compared
+    def join(*sides: pa.RecordBatch) -> dict[str, pa.Array]:
         present = [side[forms[0]].is_valid() for side in sides]
         made: dict[str, pa.Array] = {
             FOUND: pc.and_(*present) if len(present) > 1 else present[0],

@@ -8,16 +8,14 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import LatestTable, MapTable, vectorized
+from beam_joins import LatestTable, MapTable, vectorized, versioned
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.joined import completed, has_both, join_of, refers_to_none
-from beam_joins.pipelines.commands.stored_rows import Select
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import WatchedReport, WatchedRun, log_beside
 from beam_joins.pipelines.formats.change_records import Anew
@@ -132,7 +130,7 @@ def _result(
     """
     readings = job.readings(forms)
     tables, facts, counted = [], [], []
-    for number, (changelog, reading) in enumerate(zip(job.changelogs, readings, strict=True)):
+    for number, (changelog, reading, stored) in enumerate(zip(job.changelogs, readings, job.rows_stored(forms), strict=True)):
         name, log = changelog.name, log_beside(report_path, number)
         records = ReadRecords(
             name,
@@ -145,8 +143,10 @@ def _result(
             named=True,
             log=log,
         )
-        rows = ChangelogRows(records, reading)
-        reads = rows.table(without_earlier=job.on_bad_record, completed_by=partial(completed, reading))
+        # the state does not depend on these checks of records
+        as_stored = replace(reading, numbers=stored.numbers, added=stored.lacks)
+        rows = ChangelogRows(records, as_stored)
+        reads = rows.table(without_earlier=job.on_bad_record, completed_by=partial(completed, as_stored))
         read = pipeline | name.capitalize() >> ReadTable(reads.of_run).with_outputs()
         tables.append(read.table)
         counted.append(Counted(name, read.rows, read.dropped))
@@ -161,7 +161,8 @@ def _result(
     anew = _counted_anew(left, ROWS, UNREFERRING)
     for number, (changelog, select) in enumerate(zip(job.changelogs, job.selects(forms), strict=True)):
         if select is not None:  # the table is stored with other columns
-            tables[number] |= f"Select {changelog.name}" >> MapTable(vectorized(partial(_selected, select, select=job.select)))
+            selected = vectorized(versioned(f"--select {job.select}")(select))
+            tables[number] |= f"Select {changelog.name}" >> MapTable(selected)
     left = tables[0]
     if len(tables) == 1:
         return left, facts + (figures(counted, tables, left) if job.reports else []), anew
@@ -176,8 +177,3 @@ def _result(
     if job.reports:
         facts += figures(counted, tables, result)
     return (without_reference(result) if keeps_reference else result), facts, anew
-
-
-def _selected(made: Select, rows: pa.RecordBatch, *, select: str) -> dict[str, pa.Array]:
-    """The columns of ``--select``, by whose text runs are compared."""
-    return made(rows)

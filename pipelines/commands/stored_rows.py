@@ -25,24 +25,26 @@ class StoredRows(NamedTuple):
     """The rows of an input as the state has them, in these forms.
 
     ``columns`` are those of the records that are stored, with the names that they have there, ``None``: all as they come.
-    ``has_all``: also each that records get later. No row has a column ``lacks``.
+    ``has_all``: also each that records get later. No row has a column ``lacks``, and columns of ``numbers`` hold these or null.
     """
 
     columns: tuple[tuple[str, str], ...] | None
     has_all: bool
     forms: tuple[Form, ...]
     lacks: str | None = None
+    numbers: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, share: Share, forms: tuple[Form, ...], lacks: str | None) -> Self:
+    def of(cls, share: Share, forms: tuple[Form, ...], lacks: str | None, numbers: tuple[str, ...] = ()) -> Self:
         """The rows of an input that gives a share of the result, in its first run."""
-        return cls(share.columns, share.columns is None or share.allowed is not None, forms, lacks)
+        return cls(share.columns, share.columns is None or share.allowed is not None, forms, lacks, numbers)
 
     @classmethod
     def read(cls, stored: Sequence[Any]) -> Self:
         """The same of what JSON has of it."""
-        columns, has_all, forms, lacks = stored
-        return cls(None if columns is None else tuple((column, name) for column, name in columns), has_all, tuple(forms), lacks)
+        columns, has_all, forms, lacks, numbers = stored
+        pairs = None if columns is None else tuple((column, name) for column, name in columns)
+        return cls(pairs, has_all, tuple(forms), lacks, tuple(numbers))
 
     def grown(self, share: Share, rows_have: Sequence[str]) -> Self:
         """The same with the columns that records have by now, under the names of the ``share`` if all others are there under

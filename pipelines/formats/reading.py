@@ -62,7 +62,7 @@ class Reading:
     ``bytes_text``. Or one of the forms of Python: ``row`` for columns of the types ``typed`` beside those about the
     change, which have the key too; ``object`` for dicts without the columns ``omitted``, with the key that lies at
     ``paths`` within them. An envelope that says other types than those ``expected`` is a bad record. The ``repr``, by which runs
-    are compared, is without the columns of rows, of which a later run may have others, and without checks of records.
+    are compared, is without the columns of rows, of which a later run may have more.
 
     >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), reference=("by",))
     >>> reading.schema.names
@@ -75,9 +75,9 @@ class Reading:
     reference: tuple[str, ...] = ()
     refers: tuple[Kind, ...] = ("text",)
     refers_names: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = field(default=(), repr=False)
-    added: str | None = field(default=None, repr=False)
-    rename: str = field(default="", repr=False)
+    numbers: tuple[str, ...] = ()
+    added: str | None = None
+    rename: str = ""
     taken: tuple[tuple[str, str], ...] | None = field(default=None, repr=False)
     allowed: frozenset[str] | None = field(default=None, repr=False)
     forms: tuple[Form, ...] = ("json lines",)

@@ -278,3 +278,30 @@ def test_options_of_beam_jobs_for_one_label_are_refused(beam_joins: Run) -> None
     command = [*JOIN, "--state-dir", "state", "--latest", "now.jsonl"]
     assert "name an input with --read-again" in refused(beam_joins(*command, "--beam_joins_read_again=Left rows/Table"))
     assert "--read-again is for incremental runs" in refused(beam_joins(*JOIN, "--latest", "now.jsonl", "--read-again", "left"))
+
+
+@pytest.mark.slow
+def test_a_table_of_envelopes_goes_on_with_another_name_of_an_object_and_a_filter(run: Run) -> None:
+    for side, key, row in (("o", "order_id", {"customer_id": 1, "amount": 5}), ("c", "customer_id", {"name": "Ann"})):
+        Path(side).mkdir()
+        source = {"lsn": 1, "ts_ms": 1}
+        write(
+            f"{side}/1.jsonl", *({"before": None, "after": {key: n, **row}, "op": "c", "source": source, "ts_ms": n} for n in (1, 2))
+        )
+    command = ["--orders", "o", "--customers", "c", "--state-dir", "state", "--latest", "now.jsonl"]
+    command += [
+        "--orders-format",
+        "debezium",
+        "--customers-format",
+        "debezium",
+        "--orders-key",
+        "order_id",
+        "--customers-key",
+        "customer_id",
+    ]
+    assert run(*command).code == 0
+    for more in (["--customer-field", "who"], ["--customer-field", "who", "--min-amount", "5"]):
+        changed = run(*command, *more, REBUILD)
+        assert changed.code == 0, changed.err
+        assert [row["who"]["name"] for row in read_lines(Path("now.jsonl"))] == ["Ann", "Ann"]
+    assert run(*command, *more).out == "no new files: nothing to do\n"
