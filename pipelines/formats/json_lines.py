@@ -171,12 +171,11 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
         lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(is_line)).cast(pa.binary())
     if "json lines" not in reading.forms:
         return RawRows(places, row, columns, None, _plain(lines, reading), lines=lines, line=line)
-    if reading.taken is None:
+    if {column for column, _ in reading.taken or ()}.isdisjoint(reading.columns.about_the_change()):
         texts, sure = _without(lines, columns, reading, flat=data.count(b"{") == len(lines))
     else:
-        sure = _plain(lines, reading)
-        texts = _taken(lines, sure, reading)
-    return RawRows(places, row, columns, texts, sure, line=line)
+        texts, sure = lines, _plain(lines, reading)
+    return RawRows(places, row, columns, texts if reading.taken is None else _taken(texts, sure, reading), sure, line=line)
 
 
 def lines_are_text(lines: pa.Array) -> bool:

@@ -333,6 +333,30 @@ def test_a_command_joins_delta_tables_in_runs(beam_joins: Run) -> None:
     assert beam_joins(*command).code == 0
     assert read_lines(Path("now.jsonl")) == [{"left_id": 8, "by": 2, "right_id": 2, "name": "b"}]
     assert "no new versions: nothing to do" in beam_joins(*command).out
+    merged((1, "c"), path="people")
+    select = ["--select", "left.id, right.name"]
+    for again, rows in (([], [[8, "b"], [7, "c"]]), (["--read-again", "right"], [[8, "b"], [7, "c"]]), ([], [[8, "b"], [7, "d"]])):
+        merged((1, rows[1][1]), path="people")
+        rebuilt = beam_joins(*command, *select, *again, "--beam_joins_changed=rebuild")
+        assert rebuilt.code == 0, rebuilt.err
+        assert ("read as it is" in rebuilt.out) == bool(again)
+        assert sorted(list(row.values()) for row in read_lines(Path("now.jsonl"))) == sorted(rows)
+    both = [
+        "join",
+        "--left",
+        "delta:people",
+        "--left-key",
+        "id",
+        "--right",
+        "delta:people",
+        "--right-key",
+        "id",
+        "--state-dir",
+        "other",
+    ]
+    assert beam_joins(*both, "--latest", "both.jsonl").code == 0
+    refused = beam_joins(*both, "--latest", "both.jsonl", "--read-again", "right").err
+    assert "--read-again: people is read by both sides: give --read-again left too" in refused
 
 
 @pytest.mark.parametrize(
