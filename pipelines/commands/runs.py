@@ -116,8 +116,9 @@ class Runs:
             outputs = tuple(self._output(name, folder.run, job) for name in self._places)
             if self._merged is not None:
                 outputs += (self._merged.output(job),)
-                self._merged.prepare(job, first=folder.is_new)
             memory.learn(job, forms_of(outputs))
+            if self._merged is not None:  # which it may widen
+                self._merged.prepare(job, first=folder.is_new)
             in_folders = {side: files for side, files in new.items() if side not in self._args.inputs}
             for side, files in in_folders.items():
                 memory.seen[side].add(files)

@@ -272,3 +272,5 @@ def test_a_slot_goes_on_with_another_join_and_a_table_is_read_again_as_it_is(
         whole = asked(conninfo, f"SELECT o.id, o.customer, c.id, c.name {joins.format('LEFT')}")
         assert beam_joins(*wide).code == 0
         assert asked(conninfo, "SELECT id, customer, who, name FROM made_live ORDER BY 1") == whole
+    assert "\nstate: all " in beam_joins(*wide, "--dry-run").out
+    assert "  Join             rebuilt, " in beam_joins(*wide, "--how", "inner", rebuild, "--dry-run").out
