@@ -143,7 +143,7 @@ class ChangeRecords:
         if anew is not None and self._as == "upserts":
             raise ValueError(
                 f"the table begins anew at position {anew.position}, and upserts cannot say that the rows of earlier runs are void: "
-                "write changes or pairs (--output-records, or records=) into a new folder"
+                "write changes or pairs (records=) to a new path, or by a command with another --state-dir"
             )
         records = copy(self)
         records.anew = anew

@@ -422,7 +422,7 @@ def test_a_truncate_has_the_largest_event_time_of_earlier_runs(tmp_path: Path) -
 
 def test_upserts_of_a_table_that_begins_anew_are_refused_and_rows_replace_the_file() -> None:
     with pytest.raises(
-        ValueError, match=r"begins anew at position 7, and upserts cannot say .*: write changes or pairs .* a new folder"
+        ValueError, match=r"begins anew at position 7, and upserts cannot say .*: write changes or pairs .* to a new path"
     ):
         run(FIRST, SMALL, lambda table: written("log.jsonl")(anew(table)))
     run(FIRST, SMALL, lambda table: written("rows.jsonl", records="rows")(anew(table)))
