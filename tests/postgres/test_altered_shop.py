@@ -13,6 +13,7 @@ from tests.postgres.altered_shop import SELECT, WHOLE, Altered, AlteredShop
 from tests.postgres.slot_tables import asked, run
 
 pytestmark = pytest.mark.postgres
+AGAIN = "--read-again=left", "--read-again=right"
 
 
 def options_of(shop: AlteredShop) -> list[str]:
@@ -45,6 +46,10 @@ def test_a_run_is_right_or_refused_whatever_was_altered_before_it(beam_joins: Ru
                 seen["right once undone"] += 1
                 done = []
                 continue
+            if chance.random() < 0.5 and not refused_or_right(beam_joins, shop, [*done, Altered("read again")], *AGAIN):
+                seen["right once read again"] += 1
+                done = []
+                continue
             shutil.rmtree("state", ignore_errors=True)
             run(shop.conninfo, "DROP TABLE IF EXISTS enriched CASCADE")
             shop.build()
@@ -57,10 +62,10 @@ def test_a_run_is_right_or_refused_whatever_was_altered_before_it(beam_joins: Ru
     print(seen, *sentences.most_common(), sep="\n")
 
 
-def refused_or_right(beam_joins: Run, shop: AlteredShop, done: list[Altered]) -> str:
+def refused_or_right(beam_joins: Run, shop: AlteredShop, done: list[Altered], *options: str) -> str:
     """The sentence with which a run was refused; empty for one that was right."""
     run(shop.conninfo, "CHECKPOINT")
-    ran = beam_joins(*options_of(shop))
+    ran = beam_joins(*options_of(shop), *options)
     what = [each.name for each in done]
     if ran.code == 0:
         assert asked(shop.conninfo, f"{WHOLE.replace('status::text', 'status')} FROM enriched_live") == shop.truth(), (what, ran)

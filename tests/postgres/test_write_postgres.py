@@ -364,6 +364,24 @@ def test_a_table_gets_the_columns_that_a_later_run_has_and_its_view_too(database
     assert live(database) == {1: {"name": "a", "n": 5}, 2: {"name": "b", "n": None}}
 
 
+def test_a_column_gets_the_wider_type_of_a_later_run_and_the_view_stays_with_its_grants(database: str) -> None:
+    for kind, number in ((pa.int32(), 5), (pa.int64(), 4_000_000_000)):
+        columns = TableColumns(TableType(), ["id"], pa.schema([("id", pa.int64()), ("n", kind)]))
+        into = PostgresTable(database, "t", columns, "position", "deleted")
+        into.prepare(create=True, widen=kind == pa.int64())
+        if kind == pa.int32():
+            ask(database, "CREATE ROLE reader")
+            ask(database, "GRANT SELECT ON t_live TO reader")
+        into.merge([into.lines(into.columns.of(batch_of([Change(number, None, {"n": number}, number, number)])))])
+        into.close()
+    assert ask(database, "SELECT id, n FROM t_live ORDER BY id") == [(5, 5), (4_000_000_000, 4_000_000_000)]
+    assert ask(database, "SELECT has_table_privilege('reader', 't_live', 'SELECT')") == [(True,)]
+    into.prepare(create=True, widen=True)  # which alters nothing
+    into.close()
+    ask(database, "DROP OWNED BY reader")
+    ask(database, "DROP ROLE reader")
+
+
 BEFORE = [small(1, 1, "a"), small(2, 3, "b"), small(3, 5, "c"), small(3, 6, None), small(4, 7, "d"), small(5, 7, "e")]
 """The rows of a run up to position 7."""
 

@@ -53,7 +53,8 @@ def changed_plan(draw: Random, plan: Plan) -> tuple[Plan, set[int]]:
                 source = draw.randrange(SOURCES)
                 typed[source] = not typed[source]
                 again.add(source)
-                steps = [each._replace(columns=False) for each in steps]
+    if tuple(steps) != plan.steps or again:  # others may have no columns any more
+        steps = [each._replace(columns=False) for each in steps]
     return Plan(tuple(typed), tuple(steps), frozenset(range(len(steps)))), again
 
 

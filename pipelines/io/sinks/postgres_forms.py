@@ -59,6 +59,8 @@ _CUT: Final = frozenset({"character", "character varying", "name", '"char"'})
 _TEXTS: Final = frozenset({"text", "citext", "character varying", "character"})
 _JSON: Final = frozenset({"json", "jsonb"})
 _INTEGERS: Final = frozenset({"smallint", "integer", "bigint"})
+_BY_WIDTH: Final = ("smallint", "integer", "bigint"), ("real", "double precision")
+_MOST: Final = 1 << 20  # digits of a numeric without a limit
 _NATURALS: Final = frozenset({"oid", "xid", "cid", "xid8"})
 _FLOATS: Final = {"real": pa.float32(), "double precision": pa.float64()}
 _GEOMETRY: Final = frozenset({"point", "line", "lseg", "box", "path", "polygon", "circle"})
@@ -107,6 +109,23 @@ def form_of(kind: pa.DataType, into: PostgresType) -> Form | None:
     if into.plain.rpartition(".")[2] in _TEXTS:
         return _COMPARED if into.numbers else _PLAIN
     return next((form(kind, into) for is_kind, form in _FORMS if is_kind(kind)), None)
+
+
+def is_wider(into: PostgresType, other: PostgresType) -> bool:
+    """Whether another type of the same kind holds all values of a column's type, and more.
+
+    >>> is_wider(PostgresType("integer", "integer"), PostgresType("bigint", "bigint"))
+    True
+    >>> is_wider(PostgresType("numeric(9,2)", "numeric"), PostgresType("numeric(9,3)", "numeric"))
+    False
+    """
+    for types in _BY_WIDTH:
+        if into.plain in types and other.plain in types:
+            return types.index(other.plain) > types.index(into.plain)
+    if not into.plain == other.plain == "numeric" or not into.numbers or into.numbers == other.numbers:
+        return False
+    (digits, scale), (more, other_scale) = ((*each.numbers, 0)[:2] if each.numbers else (_MOST, _MOST // 2) for each in (into, other))
+    return other_scale >= scale and more - other_scale >= digits - scale
 
 
 def _of_text(into: PostgresType) -> Form | None:

@@ -12,7 +12,7 @@ from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.sinks.copy_text import copy_text
-from beam_joins.pipelines.io.sinks.postgres_forms import require_names
+from beam_joins.pipelines.io.sinks.postgres_forms import PostgresType, is_wider, require_names
 from beam_joins.pipelines.io.sinks.postgres_target import PostgresTarget, TargetReader, is_changed, unbounded
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 
@@ -37,7 +37,17 @@ _SCHEMA: Final = "SELECT to_regnamespace(%s) IS NULL"
 _CREATE: Final = "CREATE TABLE {table} ({columns}, {position} bigint NOT NULL, {deleted} boolean NOT NULL, PRIMARY KEY ({key}))"
 _VIEW: Final = "CREATE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
 _ADD: Final = "ALTER TABLE {table} ADD COLUMN {added}"
+_ALTER: Final = "ALTER TABLE {table} {altered}"
 _REPLACE_VIEW: Final = "CREATE OR REPLACE VIEW {view} AS SELECT {names} FROM {table} WHERE NOT {deleted}"
+_DROP_VIEW: Final = "DROP VIEW {view}"
+_GRANTED: Final = """
+    SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END, privilege_type
+    FROM pg_class CROSS JOIN aclexplode(relacl) WHERE oid = to_regclass(%s) AND grantee <> relowner
+"""
+_TYPES: Final = """
+    SELECT attname::text, format_type(atttypid, atttypmod), format_type(atttypid, NULL) FROM pg_attribute
+    WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+"""
 _NAMES: Final = """
     SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
@@ -126,7 +136,8 @@ class PostgresTable:
 
     def prepare(self, *, create: bool, widen: bool = False) -> None:
         """Creates the table and its view if requested; raises InputError for a table that rows cannot be
-        merged into. ``widen``: columns that the table lacks are added, to its view too, null in the rows that are there.
+        merged into. ``widen``: columns that the table lacks are added, to its view too, null in the rows that are there, and
+        types that are narrower than those of the rows get as wide.
         """
         if create:
             require_names(self.name, self._names, has_view=True)
@@ -138,6 +149,7 @@ class PostgresTable:
                 self._create(connection, self.name, _CREATE)
             if widen:
                 self._add_columns(connection)
+                self._widen_types(connection)
             self._target = self._read(connection)
             if create:
                 self._create(connection, f"{self.name}_live", _VIEW)
@@ -154,6 +166,26 @@ class PostgresTable:
         if added and (shown := self._columns_of(connection, f"{self.name}_live")):  # a view only gets columns at its end
             names = [*shown, *(each.name for each in added if each.name not in shown)]
             connection.execute(self._sql(_REPLACE_VIEW, names=sql.SQL(", ").join(map(sql.Identifier, names))))
+
+    def _widen_types(self, connection: Any) -> None:
+        types = {name: PostgresType(*of) for name, *of in connection.execute(_TYPES, [self._identifier(self.name).as_string()])}
+        altered = list[sql.Composed]()
+        for each in self.columns.values:
+            kind = target_type("postgres", each.name, each.type)
+            if each.name in types and is_wider(types[each.name], PostgresType(kind, kind.partition("(")[0])):
+                altered.append(sql.SQL("ALTER COLUMN {} TYPE {}").format(sql.Identifier(each.name), sql.SQL(kind)))
+        if not altered:
+            return
+        view = self._identifier(f"{self.name}_live")
+        shown = self._columns_of(connection, f"{self.name}_live")
+        granted = connection.execute(_GRANTED, [view.as_string()]).fetchall()
+        if shown:  # the type of a column in a view stays
+            connection.execute(self._sql(_DROP_VIEW))
+        connection.execute(self._sql(_ALTER, altered=sql.SQL(", ").join(altered)))
+        if shown:
+            connection.execute(self._sql(_REPLACE_VIEW, names=sql.SQL(", ").join(map(sql.Identifier, shown))))
+        for role, privilege in granted:
+            connection.execute(sql.SQL("GRANT {} ON {} TO {}").format(sql.SQL(privilege), view, sql.SQL(role)))
 
     def _columns_of(self, connection: Any, name: str) -> list[str]:
         """The names of the columns of a relation, in order; none if it is not there."""

@@ -45,14 +45,9 @@ class Plan:
         return changed
 
     def _is_unknown(self, label: str) -> bool:
-        """Whether no row that was seen before bears on a transform: then it has nothing to rebuild."""
-        before = self.before
-        if not any(each.has_seen for each in before.stages.values()):
-            return True
-        if label not in before.transforms:
-            return not before.has_all
-        stages = self._stages(label).values()
-        return bool(stages) and not any(each.has_seen for each in stages)
+        """Whether no run had any rows, or an earlier version has not written the properties of a transform."""
+        is_empty = not any(each.has_seen for each in self.before.stages.values())
+        return is_empty or (label not in self.before.transforms and not self.before.has_all)
 
     def _stages(self, label: str) -> dict[str, Remembered]:
         return {name: each for name, each in self.before.stages.items() if name.rpartition("/")[0] == label}
