@@ -357,6 +357,22 @@ def test_a_function_of_the_same_name_is_another_one_where_it_does_other_things(b
 
 
 @pytest.mark.slow
+def test_a_join_that_got_no_rows_gets_those_that_another_table_has_stored(tmp_path):
+    def built(predicate):
+        def of_some(p, records):
+            left, right = tables(p, records)
+            some = left if predicate is None else left | "some" >> FilterTable(predicate)
+            return {"counts": some | "counts" >> CountTable(group_by="by"), "right": right}
+
+        return of_some
+
+    run(built(lambda key, row: False), FIRST, tmp_path / "first", state=tmp_path / "state")
+    run(built(None), SECOND, tmp_path / "second", state=tmp_path / "state", changed="rebuild")
+    run(built(None), RECORDS, tmp_path / "whole")
+    assert rows_of(tmp_path / "second.counts.latest") == rows_of(tmp_path / "whole.counts.latest")
+
+
+@pytest.mark.slow
 def test_tables_of_different_frontiers_begin_anew_at_the_last_of_them(tmp_path):
     def apart(of):
         def built(p, records):

@@ -174,7 +174,7 @@ class PublishedTable(NamedTuple):
         if earlier not in (set(), key) and not (self.identity == "f" and set() < key < earlier):
             raise InputError(
                 f"the primary key of {name} was {', '.join(sorted(earlier))} in the last run, and now is "
-                f"{', '.join(self.table.key) or 'gone'}: begin with an empty state"
+                f"{', '.join(self.table.key) or 'gone'}: read the table again (--read-again), or begin with an empty state"
             )
 
 
