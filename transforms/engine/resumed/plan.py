@@ -22,6 +22,7 @@ class Plan:
         self.rebuilds = False
         self.read_again: Collection[str] = ()
         self.decisions: dict[str, Decision] = {}
+        self._unseen: set[str] = set()
         self.anew: dict[str, int] = {}
         """The positions at which the tables of rebuilt transforms begin anew."""
 
@@ -29,9 +30,13 @@ class Plan:
         """The verdict on a transform, behind transforms that were decided on before."""
         before = self.before.transforms.get(label)
         above = [self.decisions[each] for each in dict.fromkeys(upstream) if each in self.decisions]
+        if is_unseen := self._is_unseen(label, [each.label for each in above]):
+            self._unseen.add(label)
         if label in self.read_again:
-            decision = Decision(label, fingerprint, "rebuilt", ("its input is read again",), tuple(each.label for each in above))
-        elif self._is_unknown(label):
+            above = [each for each in above if each.verdict != "kept"]
+            why, reads_records = ("its input is read again",), rules.new == "needs history"
+            decision = Decision(label, fingerprint, "rebuilt", why, tuple(each.label for each in above), reads_records)
+        elif is_unseen or (before is None and not self.before.has_all):
             decision = decided(label, fingerprint, fingerprint, rules, above)
         else:
             decision = decided(label, before, fingerprint, rules, above)
@@ -44,15 +49,17 @@ class Plan:
         self.decisions[decision.label] = changed = decision._replace(verdict="needs history", differences=(reason,))
         return changed
 
-    def _is_unknown(self, label: str) -> bool:
-        """Whether no row that was seen before bears on a transform: then it has nothing to rebuild."""
+    def _is_unseen(self, label: str, upstream: Collection[str]) -> bool:
+        """Whether no row that was seen before bears on a transform, behind transforms that were decided on: then it has nothing to
+        rebuild. One that has dropped all of its rows has seen none itself.
+        """
         before = self.before
         if not any(each.has_seen for each in before.stages.values()):
             return True
-        if label not in before.transforms:
-            return not before.has_all
+        if label not in before.transforms and before.has_all:
+            return False
         stages = self._stages(label).values()
-        return bool(stages) and not any(each.has_seen for each in stages)
+        return bool(stages or upstream) and not any(each.has_seen for each in stages) and self._unseen.issuperset(upstream)
 
     def _stages(self, label: str) -> dict[str, Remembered]:
         return {name: each for name, each in self.before.stages.items() if name.rpartition("/")[0] == label}
@@ -67,9 +74,19 @@ class Plan:
         return label in self.decisions and self.decisions[label].verdict == "rebuilt"
 
     def frontier(self, label: str) -> int | None:
-        """The frontier of a transform, or of all where it is new."""
-        stages = self._stages(label) or self.before.stages
-        return largest(*(each.frontier for each in stages.values()))
+        """The frontier of a transform; of a new one the position at which its table begins anew, or else the frontier of those of its
+        class whose positions are of the same kind: others cannot be compared.
+        """
+        stages = self._stages(label)
+        if not stages and label in self.anew:
+            return self.anew[label]
+        alike = [label] if stages else [each for each in self.before.transforms if self._is_alike(each, label)]
+        return largest(*(stage.frontier for each in alike for stage in self._stages(each).values()))
+
+    def _is_alike(self, before: str, label: str) -> bool:
+        """Whether a transform of the runs before has the class of one of this run, and both have a sequence or none."""
+        one, other = self.before.transforms[before], self.decisions[label].fingerprint
+        return one["transform"] == other["transform"] and ("sequence_by" in one["options"]) == ("sequence_by" in other["options"])
 
     def stays(self) -> Mapping[str, Remembered]:
         """The states of stages that go on."""
@@ -82,6 +99,12 @@ class Plan:
         if absent := sorted({*self.read_again} - self.decisions.keys()):
             labels = ", ".join(map(repr, sorted(self.decisions)))
             raise StateRefused(f"--beam_joins_read_again={absent[0]}: the pipeline has no transform of that label, but {labels}")
+        if tables := [label for label in self.read_again if not self.decisions[label].of_records]:
+            labels = ", ".join(repr(label) for label, each in sorted(self.decisions.items()) if each.of_records)
+            raise StateRefused(
+                f"--beam_joins_read_again={tables[0]}: only what reads records has a history to read again: {labels or 'none'}; behind"
+                " it all is rebuilt"
+            )
         if again := sorted({*self.read_again} & {*self.before.read_again}):
             raise StateRefused(
                 f"--beam_joins_read_again={again[0]}: the run before has read it again: leave the option out, or in this run all but"
@@ -93,8 +116,14 @@ class Plan:
         sentences += [] if self.rebuilds else [f"{label} is gone: with {_REBUILD} its state is forgotten" for label in gone]
         if sentences:
             raise StateRefused("\n  ".join([f"{root} has the state of another pipeline:", *sentences]))
-        for stage in stages:
-            if self.is_kept(stage) and self._stages(stage.rpartition("/")[0]) and stage not in self.before.stages:
+        for stage in filter(self.is_kept, stages):
+            label = stage.rpartition("/")[0]
+            if not self.before.has_all and label in self.decisions.keys() - self.before.transforms.keys() - self._unseen:
+                raise StateRefused(
+                    f"{root} is of an earlier version, and {label} is new: run the pipeline of before once more, then this one with"
+                    f" {_REBUILD}"
+                )
+            if self._stages(label) and stage not in self.before.stages:
                 raise StateRefused(
                     f"{root} has no state of '{stage}', as its input came in another form before: begin with an empty folder"
                 )
