@@ -1,6 +1,7 @@
 """A folder goes on with another pipeline: what has changed is rebuilt from stored rows, or refused."""
 
 import copy
+import shutil
 from contextlib import nullcontext
 from functools import partial
 
@@ -33,7 +34,7 @@ from beam_joins import (
 from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.table_type import is_batches
-from tests.transforms import resumed_jobs
+from tests.transforms import make_states, resumed_jobs
 from tests.transforms.resumed_jobs import LEFT, Lines, beam_deletes, history, lines_of, opaque, parts, stream, timed, typed
 
 RECORDS = history(7)
@@ -263,6 +264,24 @@ def test_a_source_that_is_new_needs_its_history_and_is_read_with_it(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_new_source_keeps_its_positions_beside_a_table_whose_positions_are_times(tmp_path):
+    def built(is_more):
+        def beside(p, records):
+            made = {"times": timed(p, "right", FIRST if not is_more else []) | "times" >> CountTable(group_by="n")}
+            return {**made, "left": typed(p, "left", records)} if is_more else made
+
+        return beside
+
+    run(built(False), [], tmp_path / "first", state=tmp_path / "state")
+    anew = run(built(True), FIRST, tmp_path / "second", state=tmp_path / "state", changed="rebuild", again=["left"])
+    assert anew["left"] is None
+    run(built(True), SECOND, tmp_path / "third", state=tmp_path / "state")
+    run(built(True), RECORDS, tmp_path / "whole")
+    lines = lines_of(tmp_path / "second.left") + lines_of(tmp_path / "third.left")
+    assert sorted(lines) == lines_of(tmp_path / "whole.left")
+
+
+@pytest.mark.slow
 def test_a_transform_without_rows_so_far_may_be_another_one(tmp_path):
     run(joined("inner"), [], tmp_path / "first", state=tmp_path / "state")
     run(joined("left"), RECORDS, tmp_path / "second", state=tmp_path / "state")
@@ -317,6 +336,86 @@ def test_a_step_of_others_between_a_table_and_a_rebuilt_join_maps_the_stored_row
     run(built("left"), SECOND, tmp_path / "second", state=tmp_path / "state", changed="rebuild")
     run(built("left"), RECORDS, tmp_path / "whole")
     assert rows_of(tmp_path / "second.joined.latest") == rows_of(tmp_path / "whole.joined.latest")
+
+
+def _split(change):
+    yield beam.pvalue.TaggedOutput("odd" if change.key % 2 else "even", change)
+    yield change
+
+
+def _outputs_of_others(how):
+    """Joins of the outputs of a step of others, whose element types are not known, in another order than that of its names."""
+
+    def built(p, records):
+        left, right = tables(p, records, opaque)
+        split = left | TableToChanges() | "split" >> beam.FlatMap(_split).with_outputs("odd", "even", main="all")
+        return {
+            name: (split[name], right) | name >> ForeignKeyJoin(both, foreign_key="by", how=how) for name in ("even", "all", "odd")
+        }
+
+    return built
+
+
+@pytest.mark.slow
+def test_each_output_of_a_step_of_others_has_its_stored_rows(tmp_path):
+    run(_outputs_of_others("inner"), FIRST, tmp_path / "first", state=tmp_path / "state")
+    run(_outputs_of_others("left"), SECOND, tmp_path / "second", state=tmp_path / "state", changed="rebuild")
+    run(_outputs_of_others("left"), RECORDS, tmp_path / "whole")
+    for name in ("even", "all", "odd"):
+        assert rows_of(tmp_path / f"second.{name}.latest") == rows_of(tmp_path / f"whole.{name}.latest")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [lambda key, row: None, "none"])
+def test_a_transform_that_has_dropped_all_of_its_rows_is_rebuilt_of_them(by, tmp_path):
+    def counted(group_by):
+        return lambda p, records: {"counts": opaque(p, "left", records) | "counts" >> CountTable(group_by=group_by)}
+
+    records = [(of, {**row, "none": None}) for of, row in RECORDS]
+    first, second = parts(records, [CUT])
+    run(counted(by), first, tmp_path / "first", state=tmp_path / "state")
+    with pytest.raises(StateRefused, match="counts .*group_by"):
+        run(counted("by"), second, tmp_path / "refused", state=tmp_path / "state")
+    run(counted("by"), second, tmp_path / "second", state=tmp_path / "state", changed="rebuild")
+    run(counted("by"), records, tmp_path / "whole")
+    assert rows_of(tmp_path / "second.counts.latest") == rows_of(tmp_path / "whole.counts.latest")
+
+
+@pytest.mark.slow
+def test_a_transform_that_is_new_in_a_folder_of_format_5_waits_for_a_run_without_it(tmp_path):
+    def summed(is_more):
+        def built(p, records):
+            left = typed(p, "left", records)
+            made = {"sums": left | SumTable(group_by="by", of="n")}
+            return {**made, "more": left | "more" >> CountTable(group_by="by")} if is_more else made
+
+        return built
+
+    def go_on(built, records, changed="refuse"):
+        flags = [f"--beam_joins_state={tmp_path / 'state'}", f"--beam_joins_changed={changed}"]
+        with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(flags)) as p:
+            for name, made in built(p, records).items():
+                _ = (
+                    made
+                    | f"changes of {name}" >> TableToChanges()
+                    | f"lines of {name}" >> beam.ParDo(Lines(tmp_path / name, timed=False))
+                )
+
+    first, second = parts(make_states.records(), [make_states.CUT])
+    shutil.copytree(make_states.STATES / "format_5" / "sums", tmp_path / "state")
+    with pytest.raises(StateRefused, match=r"earlier version, and more is new: run the pipeline of before once more, then .*rebuild"):
+        go_on(summed(True), second, "rebuild")
+    go_on(summed(False), [])
+    go_on(summed(True), second, "rebuild")
+    run(summed(True), make_states.records(), tmp_path / "whole")
+    assert content(changes_in(tmp_path / "more")) == content(changes_in(tmp_path / "whole.more"))
+
+
+@pytest.mark.slow
+def test_only_a_transform_of_records_is_read_again(tmp_path):
+    run(joined("inner"), FIRST, tmp_path / "first", state=tmp_path / "state")
+    with pytest.raises(StateRefused, match="read_again=joined: only what reads records .*: 'left', 'right'; behind it"):
+        run(joined("left"), SECOND, tmp_path / "refused", state=tmp_path / "state", again=["joined"])
 
 
 def test_a_changed_aggregate_of_a_stream_needs_its_history(tmp_path):

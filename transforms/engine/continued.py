@@ -2,7 +2,7 @@
 table that it makes begins anew.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -29,11 +29,12 @@ def continued(
     options: Mapping[str, Any],
     rules: Rules,
     table_stage: str | None,
+    tables: Sequence[PCollection[Any]],
     inputs: Any,
     folder: StateFolder,
     build: Callable[[Any], Any],
 ) -> Any:
-    """The outputs of a transform that ``build`` makes of its inputs, after the verdict on it."""
+    """The outputs of a transform that ``build`` makes of its inputs, ``tables`` among them, after the verdict on it."""
     collections = collections_in(inputs)
     pipeline = collections[0].pipeline
     label = label_of(pipeline)
@@ -56,7 +57,7 @@ def continued(
             for each, labels in zip(collections, upstream, strict=True)
         }
         try:
-            inputs, position = StoredContent(folder, public).with_changes(inputs, above)
+            inputs, position = StoredContent(folder, public).with_changes(inputs, tables, above)
         except NotStored as source:
             plan.lacks_history(decision, str(source))
             return build(inputs)

@@ -9,7 +9,8 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.pipeline import AppliedPTransform
-from apache_beam.pvalue import PCollection
+from apache_beam.pvalue import DoOutputsTuple, PCollection
+from apache_beam.transforms.ptransform import get_named_nested_pvalues
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.snapshot import Described, read_snapshot
@@ -18,7 +19,7 @@ from beam_joins.sorting import combine_chunks, ends, integers, valid
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.resumed.memory import Memory
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, without_state
-from beam_joins.transforms.engine.table_type import Physical, as_table, is_table, physical_of, table_type
+from beam_joins.transforms.engine.table_type import Physical, as_table, physical_of, table_type
 
 _ROWS = 1 << 16
 """The number of rows in a batch."""
@@ -26,6 +27,13 @@ _ROWS = 1 << 16
 
 class NotStored(Exception):
     """The rows of a collection are not stored; the argument is the label of its source."""
+
+
+class _Content(NamedTuple):
+    """The content of a producer's outputs, ``None`` where they have all their rows, and the frontiers of its sources."""
+
+    outputs: Any
+    frontiers: tuple[int, ...] = ()
 
 
 class Applied(NamedTuple):
@@ -81,19 +89,20 @@ class StoredContent:
 
     def __init__(self, folder: StateFolder, public: Mapping[str, Applied]) -> None:
         self._folder, self._public = folder, public
-        self._made: dict[int, PCollection[Any] | None] = {}
-        self._frontiers: list[int] = []
+        self._made: dict[str, _Content] = {}
 
-    def with_changes(self, inputs: Any, above: Mapping[int, Sequence[int]]) -> tuple[Any, int | None]:
-        """The inputs of a transform, each table with its rows at the frontier and the changes of this run, and the position of all
-        these rows, ``None`` without any; raises :class:`NotStored`. ``above`` are the positions at which tables begin anew that an
-        input, by its identity, is made of.
+    def with_changes(
+        self, inputs: Any, of_tables: Sequence[PCollection[Any]], above: Mapping[int, Sequence[int]]
+    ) -> tuple[Any, int | None]:
+        """The inputs of a transform, each of those that are tables with its rows at the frontier and the changes of this run, and
+        the position of all these rows, ``None`` without any; raises :class:`NotStored`. ``above`` are the positions at which tables
+        begin anew that an input, by its identity, is made of.
         """
         tables: dict[int, tuple[PCollection[Any], list[int]]] = {}
-        for pcoll in filter(is_table, collections_in(inputs)):
+        for pcoll in of_tables:
             if id(pcoll) not in tables:
-                self._frontiers = [*above[id(pcoll)]]
-                tables[id(pcoll)] = self._whole(pcoll, len(tables)), self._frontiers
+                whole, frontiers = self._whole(pcoll, len(tables))
+                tables[id(pcoll)] = whole, [*above[id(pcoll)], *frontiers]
         position = max((each for _, frontiers in tables.values() for each in frontiers), default=None)
 
         def table(pcoll: PCollection[Any]) -> PCollection[Any]:
@@ -107,28 +116,33 @@ class StoredContent:
         collapsed: dict[int, PCollection[Any]] = {}
         return with_each(inputs, table), position
 
-    def _whole(self, pcoll: PCollection[Any], number: int) -> PCollection[Any]:
+    def _whole(self, pcoll: PCollection[Any], number: int) -> tuple[PCollection[Any], tuple[int, ...]]:
         with without_state(pcoll.pipeline):
-            stored = self._of(pcoll)
+            stored, frontiers = self._of(pcoll)
         if stored is None:  # it has all its rows
-            return pcoll
+            return pcoll, frontiers
         whole: PCollection[Any] = (stored, pcoll) | f"All rows of input {number}" >> beam.Flatten()
         whole.element_type = pcoll.element_type
-        return as_table(whole, table_type(pcoll)._replace(anew=None), physical_of(pcoll).at_most("checked"))
+        return as_table(whole, table_type(pcoll)._replace(anew=None), physical_of(pcoll).at_most("checked")), frontiers
 
-    def _of(self, pcoll: PCollection[Any]) -> PCollection[Any] | None:
-        if id(pcoll) not in self._made:
-            producer = producer_of(pcoll, self._public)
-            made = self._through(producer, pcoll)
-            contents = [made] if isinstance(made, PCollection) else collections_in(tuple(made or ()))
-            self._made |= zip(map(id, producer.outputs.values()), contents, strict=False)
-        return self._made.get(id(pcoll))
+    def _of(self, pcoll: PCollection[Any]) -> _Content:
+        producer = producer_of(pcoll, self._public)
+        label = producer.full_label
+        if label not in self._made:
+            self._made[label] = self._through(producer, pcoll)
+        made = self._made[label]
+        if made.outputs is None:
+            return made
+        rows = _output(made.outputs, producer, pcoll)
+        if rows is None:
+            raise NotStored(label)
+        return made._replace(outputs=rows)
 
-    def _through(self, producer: AppliedPTransform, pcoll: PCollection[Any]) -> Any:
-        """What a transform gives for the content of its inputs."""
+    def _through(self, producer: AppliedPTransform, pcoll: PCollection[Any]) -> _Content:
+        """The outputs of a transform for the content of its inputs."""
         label, applied = producer.full_label, self._public.get(producer.full_label)
         if self._folder.plan.is_rebuilt(label):
-            return None
+            return _Content(None)
         if applied is not None and applied.table_stage is not None:
             return self._rows(f"{label}/{applied.table_stage}", pcoll)
         inputs = (
@@ -136,27 +150,49 @@ class StoredContent:
         )
         if not inputs or (applied is None and _side_inputs(producer)):
             raise NotStored(label)
-        contents = {id(each): content for each in inputs if (content := self._of(each)) is not None}
+        above = {id(each): self._of(each) for each in inputs}
+        frontiers = tuple({frontier for each in above.values() for frontier in each.frontiers})
+        contents = {each: content.outputs for each, content in above.items() if content.outputs is not None}
         if not contents:
-            return None
-        if applied is not None:
-            return with_each(applied.inputs, lambda each: contents[id(each)]) | _label(label) >> applied.transform
-        several = isinstance(producer.transform, beam.Flatten)
-        if len(contents) < len(inputs) and not several:
-            raise NotStored(label)
-        some = tuple(contents.values()) if several or len(inputs) > 1 else contents[id(inputs[0])]
-        return some | (_label(label) >> producer.transform)  # type: ignore[operator]
+            return _Content(None, frontiers)
+        some: Any = tuple(contents.values())  # of a Flatten
+        if applied is not None or not isinstance(producer.transform, beam.Flatten):
+            if len(contents) < len(above):
+                raise NotStored(label)
+            some = with_each(_inputs(producer) if applied is None else applied.inputs, lambda each: contents[id(each)])
+        transform: Any = producer.transform if applied is None else applied.transform
+        return _Content(some | _label(label) >> transform, frontiers)
 
-    def _rows(self, stage: str, pcoll: PCollection[Any]) -> PCollection[Any]:
+    def _rows(self, stage: str, pcoll: PCollection[Any]) -> _Content:
         of_table, begin = table_type(pcoll), pcoll.pipeline
         memory = self._folder.stored(stage, of_table.value_column)
-        if memory.frontier is not None:
-            self._frontiers.append(memory.frontier)
         parts = [part for _, of_partition in sorted(memory.partitions.items()) for _, part in of_partition if part is not None]
         described = begin | _label(f"parts of {stage}") >> beam.Create(parts).with_output_types(dict[str, Any])
         rows = described | _label(stage) >> beam.FlatMap(_inserts, memory)
         rows.element_type = ChangeBatch
-        return as_table(rows, of_table, Physical("final", physical_of(pcoll).bytes))
+        table = as_table(rows, of_table, Physical("final", physical_of(pcoll).bytes))
+        return _Content(table, () if memory.frontier is None else (memory.frontier,))
+
+
+def _inputs(producer: AppliedPTransform) -> Any:
+    """The inputs of a transform as they were given."""
+    inputs = dict(producer.main_inputs)
+    if list(inputs) == ["None"]:
+        return inputs["None"]
+    return tuple(inputs.values()) if all(map(str.isdigit, inputs)) else inputs
+
+
+def _output(outputs: Any, producer: AppliedPTransform, pcoll: PCollection[Any]) -> PCollection[Any] | None:
+    """The collection among the outputs of a transform that is to them as ``pcoll`` is to those of its producer."""
+    if isinstance(outputs, PCollection):
+        return outputs
+    if isinstance(outputs, DoOutputsTuple):
+        output: PCollection[Any] = outputs[outputs._main_tag if pcoll.tag is None else pcoll.tag]
+        return output
+    names = {id(each): name for name, each in producer.outputs.items()}
+    named = dict(get_named_nested_pvalues(outputs))
+    made = named.get(names.get(id(pcoll)))
+    return made if isinstance(made, PCollection) else None
 
 
 def _label(label: str) -> str:

@@ -55,6 +55,7 @@ class StreamLookupJoin(WithOutputs[tuple[StreamInput, TableInput], PCollection[A
     outputs = (StreamOutputs, HandledStreamOutputs)
     # the table alone is stored: the functions are called for the records of a run
     rules = Rules("needs history", options=dict.fromkeys(_OF_RECORDS, "kept"))
+    streams = 1
     _null_reason: str
 
     def __init__(

@@ -30,11 +30,12 @@ class Transform(beam.PTransform[In, Out]):
     """A public transform: it shows the options that it was given wherever a runner displays its steps.
 
     A subclass says by ``rules`` what becomes of its state where another pipeline goes on, and by ``table_stage`` which of its
-    stages stores the rows of the table that it makes.
+    stages stores the rows of the table that it makes. ``streams`` is the number of its inputs, the first ones, that are no tables.
     """
 
     rules: ClassVar[Rules] = OF_TABLES
     table_stage: ClassVar[str | None] = None
+    streams: ClassVar[int] = 0
 
     if TYPE_CHECKING:  # Beam's own operators have no types, so that what (left, right) | join gives would not be known
 
@@ -75,7 +76,8 @@ class Transform(beam.PTransform[In, Out]):
         if folder is None or len(collections) < len(collections_in(pvalue)):
             return self.outputs_of(pvalue)
         options = {name: value for name, value in self._options.items() if name not in _OF_RUN}
-        return continued(self, options, self.rules_for(collections), self.table_stage, pvalue, folder, self.outputs_of)
+        rules, tables = self.rules_for(collections), collections[self.streams :]
+        return continued(self, options, rules, self.table_stage, tables, pvalue, folder, self.outputs_of)
 
     def rules_for(self, inputs: list[PCollection[Any]]) -> Rules:
         """The verdicts on changes of this transform where it has these inputs."""

@@ -30,8 +30,10 @@ class Plan:
         before = self.before.transforms.get(label)
         above = [self.decisions[each] for each in dict.fromkeys(upstream) if each in self.decisions]
         if label in self.read_again:
-            decision = Decision(label, fingerprint, "rebuilt", ("its input is read again",), tuple(each.label for each in above))
-        elif self._is_unknown(label):
+            above = [each for each in above if each.verdict != "kept"]
+            why, reads_records = ("its input is read again",), rules.new == "needs history"
+            decision = Decision(label, fingerprint, "rebuilt", why, tuple(each.label for each in above), reads_records)
+        elif self._is_empty or (before is None and not self.before.has_all):
             decision = decided(label, fingerprint, fingerprint, rules, above)
         else:
             decision = decided(label, before, fingerprint, rules, above)
@@ -44,10 +46,10 @@ class Plan:
         self.decisions[decision.label] = changed = decision._replace(verdict="needs history", differences=(reason,))
         return changed
 
-    def _is_unknown(self, label: str) -> bool:
-        """Whether no run had any rows, or an earlier version has not written the properties of a transform."""
-        is_empty = not any(each.has_seen for each in self.before.stages.values())
-        return is_empty or (label not in self.before.transforms and not self.before.has_all)
+    @property
+    def _is_empty(self) -> bool:
+        """Whether no run before has seen a row."""
+        return not any(each.has_seen for each in self.before.stages.values())
 
     def _stages(self, label: str) -> dict[str, Remembered]:
         return {name: each for name, each in self.before.stages.items() if name.rpartition("/")[0] == label}
@@ -62,9 +64,19 @@ class Plan:
         return label in self.decisions and self.decisions[label].verdict == "rebuilt"
 
     def frontier(self, label: str) -> int | None:
-        """The frontier of a transform, or of all where it is new."""
-        stages = self._stages(label) or self.before.stages
-        return largest(*(each.frontier for each in stages.values()))
+        """The frontier of a transform; of a new one the position at which its table begins anew, or else the frontier of those of its
+        class whose positions are of the same kind: others cannot be compared.
+        """
+        stages = self._stages(label)
+        if not stages and label in self.anew:
+            return self.anew[label]
+        alike = [label] if stages else [each for each in self.before.transforms if self._is_alike(each, label)]
+        return largest(*(stage.frontier for each in alike for stage in self._stages(each).values()))
+
+    def _is_alike(self, before: str, label: str) -> bool:
+        """Whether a transform of the runs before has the class of one of this run, and both have a sequence or none."""
+        one, other = self.before.transforms[before], self.decisions[label].fingerprint
+        return one["transform"] == other["transform"] and ("sequence_by" in one["options"]) == ("sequence_by" in other["options"])
 
     def stays(self) -> Mapping[str, Remembered]:
         """The states of stages that go on."""
@@ -77,6 +89,12 @@ class Plan:
         if absent := sorted({*self.read_again} - self.decisions.keys()):
             labels = ", ".join(map(repr, sorted(self.decisions)))
             raise StateRefused(f"--beam_joins_read_again={absent[0]}: the pipeline has no transform of that label, but {labels}")
+        if tables := [label for label in self.read_again if not self.decisions[label].of_records]:
+            labels = ", ".join(repr(label) for label, each in sorted(self.decisions.items()) if each.of_records)
+            raise StateRefused(
+                f"--beam_joins_read_again={tables[0]}: only what reads records has a history to read again: {labels or 'none'}; behind"
+                " it all is rebuilt"
+            )
         if again := sorted({*self.read_again} & {*self.before.read_again}):
             raise StateRefused(
                 f"--beam_joins_read_again={again[0]}: the run before has read it again: leave the option out, or in this run all but"
@@ -88,8 +106,14 @@ class Plan:
         sentences += [] if self.rebuilds else [f"{label} is gone: with {_REBUILD} its state is forgotten" for label in gone]
         if sentences:
             raise StateRefused("\n  ".join([f"{root} has the state of another pipeline:", *sentences]))
-        for stage in stages:
-            if self.is_kept(stage) and self._stages(stage.rpartition("/")[0]) and stage not in self.before.stages:
+        for stage in filter(self.is_kept, stages):
+            label = stage.rpartition("/")[0]
+            if not self.before.has_all and not self._is_empty and label in self.decisions.keys() - self.before.transforms.keys():
+                raise StateRefused(
+                    f"{root} is of an earlier version, and {label} is new: run the pipeline of before once more, then this one with"
+                    f" {_REBUILD}"
+                )
+            if self._stages(label) and stage not in self.before.stages:
                 raise StateRefused(
                     f"{root} has no state of '{stage}', as its input came in another form before: begin with an empty folder"
                 )
