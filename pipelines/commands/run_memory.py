@@ -44,7 +44,10 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
     again = [side.name for side in names.sides if side.path_option in args.read_again]
     if twice := [side for side in names.sides if side.name in again and side.name in stored.get("read again", ())]:
         option, name = twice[0].path_option, twice[0].name
-        raise InputError(f"--read-again {option}: the run before has read the {name} again: leave the option out")
+        without = "leave the option out" + (
+            ", and give the others as they were, in one run with new files before" if differing else ""
+        )
+        raise InputError(f"--read-again {option}: the run before has read the {name} again: {without}")
     if (again or differing) and any("rows" not in stored[side.name] for side in names.sides if side.name not in again):
         raise InputError(f"--state-dir: {args.state_dir} is of an earlier version: run once with the options as they were")
     select = names.select(args)

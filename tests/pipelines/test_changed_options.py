@@ -1,6 +1,7 @@
 """Runs that go on with other options: the result is made anew of stored rows, or of inputs that are read again."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS
+from beam_joins.pipelines.commands import runs
 from beam_joins.transforms.connect import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.join_run import refused
+from tests.pipelines.merged_tables import DELTA, DUCKLAKE, Merged
 from tests.pipelines.orders_run import Run, read_lines, write
 from tests.pipelines.test_new_columns import arrive
 
@@ -134,8 +137,14 @@ def test_a_column_that_was_not_read_is_read_again(beam_joins: Run) -> None:
         *JOIN, "--state-dir", "state", "--changes", "out/*.jsonl", "--latest", "now.jsonl", *other, "--read-again", "right"
     )
     assert "--read-again right: the run before has read the right rows again: leave the option out" in refused(twice)
+    unit = ["--right-timestamp-unit", "ms", "--read-again", "right"]
+    too_soon = refused(beam_joins(*JOIN, *BOTH, *other, *unit))
+    assert "leave the option out, and give the others as they were, in one run with new files before" in too_soon
     in_runs(beam_joins, "jsonl", *other)
     at_once(beam_joins, "jsonl", *other)
+    assert rows("now.jsonl") == rows("fresh.jsonl")
+    in_runs(beam_joins, "jsonl", *other, *unit)
+    at_once(beam_joins, "jsonl", *other, *unit[:2])
     assert rows("now.jsonl") == rows("fresh.jsonl")
 
 
@@ -192,6 +201,52 @@ def test_a_run_that_makes_the_result_anew_and_is_killed_is_repeated(beam_joins: 
     assert merged == rows("now.jsonl")
     at_once(beam_joins, "jsonl", "--how", "left")
     assert rows("now.jsonl") == rows("fresh.jsonl")
+
+
+@pytest.mark.parametrize(("there", "address"), [(DELTA, "delta:delta"), (DUCKLAKE, "ducklake:lake.ducklake?table=prices")])
+def test_a_table_that_is_merged_into_goes_on_with_other_columns_and_after_a_killed_run_with_those_before(
+    beam_joins: Run, monkeypatch: pytest.MonkeyPatch, there: Merged, address: str
+) -> None:
+    command = [*JOIN, "--state-dir", "state", "--to", address, "--latest", "now.jsonl", "--select"]
+    before, other = "left.id, left.amount, right.name", "left.id, left.amount as price"
+    arrive(0, "jsonl")
+    ran(beam_joins, *command, before)
+    arrive(1, "jsonl")
+    for more in (["--dry-run"], []):
+        clash = refused(beam_joins(*command, "left.id, left.amount as name", REBUILD, *more))
+        assert re.search(r": column 'name' is \w+ there, and \w+ in the table: give it another name$", clash)
+    assert address in ran(beam_joins, *command, other, REBUILD, "--dry-run")
+    assert {*there.rows()[0]} == {"id", "amount", "name"}
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "run_job", _killed)
+        assert beam_joins(*command, other, REBUILD).code == 1
+    for select, options in ((before, []), (other, [REBUILD]), (before, [REBUILD])):
+        ran(beam_joins, *command, select, *options)
+        assert sorted(map(present, there.rows())) == rows("now.jsonl"), select
+
+
+def _killed(*arguments: Any) -> Any:
+    raise OSError("killed")
+
+
+def test_upserts_that_cannot_begin_anew_are_refused_by_a_dry_run_too(beam_joins: Run) -> None:
+    command = [*JOIN, "--state-dir", "state", "--changes", "out", "--output-records", "upserts"]
+    arrive(0, "jsonl")
+    ran(beam_joins, *command)
+    for more in ([], ["--dry-run"]):
+        assert "upserts cannot say that the rows of earlier runs are void" in refused(
+            beam_joins(*command, "--how", "left", REBUILD, *more)
+        )
+
+
+def test_an_option_that_may_not_differ_is_told_before_those_that_need_another_one(beam_joins: Run) -> None:
+    arrive(0, "jsonl")
+    in_runs(beam_joins, "jsonl")
+    other = beam_joins(*JOIN, *BOTH, "--how", "left", "--left-key", "by", "--output-records", "pairs")
+    assert (
+        "--output-records is pairs, but changes in the runs before: give it as it was, or another --state-dir than state"
+        in refused(other)
+    )
 
 
 def test_a_result_is_made_anew_without_new_files_too(beam_joins: Run) -> None:
