@@ -39,6 +39,7 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     memory = memory_of(names, args, inputs_of_runs, is_new=False) if number else None
     job, outputs = job_alone(names, args, look_bytes=_LOOK_BYTES, make=False, memory=memory)
     seen = ", of these what no earlier run has read" if args.inputs and number else ""
+    remarks = [] if memory is None else memory.remarks({changelog.name: changelog.files for changelog in job.changelogs})
     lines = [f"run {number + 1} with {args.state_dir} would read{seen}" if args.state_dir else "would read"]
     for changelog in job.changelogs:
         name, inputs = changelog.name, args.inputs.get(changelog.name)
@@ -63,7 +64,7 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     lines += [f"  rows of      {columns}", f"pipeline on {'DirectRunner' if runner == ENGINE else runner}", *_pipeline(job, outputs)]
     if runner != ENGINE:
         lines += ["setup", *(f"  {line}" for line in setup_of(options))]
-    return "\n".join([*lines, *(f"remark: {remark}" for remark in job.remarks())])
+    return "\n".join([*lines, *(f"remark: {remark}" for remark in [*remarks, *job.remarks()])])
 
 
 def _state(job: Job, outputs: tuple[Output, ...], args: Namespace) -> Iterator[str]:

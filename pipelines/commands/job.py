@@ -234,8 +234,7 @@ class Job:
         for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored(forms), strict=True)):
             share = self.shares.get(side)
             again = f"--read-again {self.names.sides[side].path_option}"
-            about = changelog.columns.about_the_change()
-            of = changelog.name, changelog.rows_have, about, self._added(side) if share else None, again
+            of = changelog.name, changelog.rows_have, self._added(side) if share else None, again
             selects.append(None if share is None else rows.select(share, *of))
         return selects
 

@@ -229,6 +229,18 @@ def _killed(*arguments: Any) -> Any:
     raise OSError("killed")
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_column_that_no_record_has_is_refused_as_in_a_run_over_all_files(beam_joins: Run, suffix: str) -> None:
+    arrive(0, "jsonl")
+    in_runs(beam_joins, suffix, "--select", "left.*, right as customer")
+    places = ["--state-dir", "state", "--changes", f"out/*.{suffix}", "--latest", f"now.{suffix}"]
+    unknown = [*JOIN, *places, "--select", "left.id, left.amuont, right as customer"]
+    assert "the left rows of the runs before are stored without the column 'amuont': give --read-again left" in refused(
+        beam_joins(*unknown, REBUILD)
+    )
+    assert "left rows have no column 'amuont' (--select)" in refused(beam_joins(*unknown, "--read-again", "left"))
+
+
 def test_upserts_that_cannot_begin_anew_are_refused_by_a_dry_run_too(beam_joins: Run) -> None:
     command = [*JOIN, "--state-dir", "state", "--changes", "out", "--output-records", "upserts"]
     arrive(0, "jsonl")
@@ -321,9 +333,11 @@ def test_a_dry_run_says_what_becomes_of_each_transform_and_touches_nothing(beam_
     assert state[0].startswith("  Left rows/Table  kept, 2 rows, ")
     assert state[2].startswith("  Join             rebuilt, 3 rows, ")
     assert state[2].endswith(" bytes, as how was 'inner' and is 'left'")
+    assert "remark: the result is made anew: --how was inner, and is left" in lines
     assert state[4].endswith(" bytes, as it is behind Without reference")
     again = ran(beam_joins, *options, "--read-again", "right")
     assert "right rows: 1 file" in again
+    assert "\nremark: the right rows are read again\n" in again
     assert ", as its input is read again\n" in again
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == there
 
