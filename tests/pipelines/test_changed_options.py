@@ -195,6 +195,11 @@ def test_a_run_that_makes_the_result_anew_and_is_killed_is_repeated(beam_joins: 
         patched.setattr(StateFolder, "prepare", killed)
         assert "killed" in beam_joins(*left).err
     assert not Path("out/changes-000002.jsonl").exists()
+    before = beam_joins(*left[:-3])
+    assert "lake has been made anew by run 2, which has not ended: repeat it with the pipeline or options that it had" in refused(
+        before
+    )
+    assert not list(Path().rglob(".beam_joins-*"))
     ran(beam_joins, *left)
     assert records("out/changes-000002.jsonl")[0]["op"] == "truncate"
     merged = sorted(map(present, deltalake.DeltaTable("lake").to_pyarrow_table().to_pylist()))
