@@ -286,6 +286,8 @@ class Job:
 
     def _types_of(self, side: int, changelog: Changelog) -> pa.Schema:
         known = None if self.known_types is None else self.known_types[side]
+        if known is None and self.stored and (stored := self.stored[side]) is not None:
+            stored.require(changelog.name, ("columns",), self._all_again())
         if known is not None and not changelog.files:
             return known
         try:
