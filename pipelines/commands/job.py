@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 """The kinds of the values in the key columns of each changelog, in words."""
 KnownKinds: TypeAlias = tuple[tuple[Kind, ...] | None, ...]
 """The same, ``None`` for a changelog of which no run has read them."""
+_TYPED: Final[tuple[Form, ...]] = ("columns",)
 
 
 def _in_words(changelog: Changelog) -> str:
@@ -287,7 +288,7 @@ class Job:
     def _types_of(self, side: int, changelog: Changelog) -> pa.Schema:
         known = None if self.known_types is None else self.known_types[side]
         if known is None and self.stored and (stored := self.stored[side]) is not None:
-            stored.require(changelog.name, ("columns",), self._all_again())
+            stored.require(changelog.name, _TYPED, self._all_again())
         if known is not None and not changelog.files:
             return known
         try:
