@@ -328,6 +328,21 @@ def test_the_filter_of_orders_may_change(run: Run) -> None:
         assert f"of {len(kept)} final rows" in changed.out
 
 
+@pytest.mark.parametrize("amount", ["much", "12", [12]])
+def test_a_stored_row_without_a_number_is_refused_by_a_filter_of_a_later_run_until_it_is_read_again(run: Run, amount: Any) -> None:
+    for side in ("o", "c"):
+        Path(side).mkdir()
+    write("c/1.jsonl", {"customer_id": 1, "name": "Ann", "op": "c", "lsn": 1, "updated_at": 1})
+    order = {"order_id": 1, "customer_id": 1, "amount": 9, "op": "c", "lsn": 2, "updated_at": 2}
+    write("o/1.jsonl", order, {**order, "order_id": 2, "amount": amount})
+    command = ["--orders", "o", "--customers", "c", "--state-dir", "state", "--latest", "now.jsonl"]
+    assert run(*command).code == 0
+    refusal = refused(run(*command, "--min-amount", "5", REBUILD, "--on-bad-record", "drop"))
+    assert f"--amount: column 'amount' is not a number in a row of the runs before: {amount!r}: give --read-again" in refusal
+    assert run(*command, "--min-amount", "5", "--read-again", "orders", "--on-bad-record", "drop").code == 0
+    assert [row["order_id"] for row in read_lines(Path("now.jsonl"))] == [1]
+
+
 def test_a_dry_run_says_what_becomes_of_each_transform_and_touches_nothing(beam_joins: Run) -> None:
     options = [*JOIN, "--state-dir", "state", "--changes", "out", "--latest", "now.jsonl", "--dry-run"]
     arrive(0, "jsonl")
