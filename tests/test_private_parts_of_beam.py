@@ -37,6 +37,7 @@ PRIVATE = {
     "pipelines/runners/flink_job.py": {"_job_id"},
     "transforms/engine/stored_files.py": {"_pipeline_options"},
     "transforms/engine/fingerprints.py": {"_current_transform"},
+    "transforms/engine/stored_content.py": {"_main_tag"},
 }
 """Beam's private names, by the modules that use them."""
 REPLACED = {
@@ -178,6 +179,8 @@ class _Labelled(beam.PTransform[Any, Any]):
         stack = [type(each.transform) for each in pvalue.pipeline.transforms_stack]
         assert stack[-1] is _Labelled, "look at continued in transforms/engine/continued.py"
         made = pvalue | beam.Map(str)
+        several = pvalue | "several" >> beam.Map(str).with_outputs("other", main="all")
+        assert (several._main_tag, several["all"].tag) == ("all", None), "look at _output in transforms/engine/stored_content.py"
         look = "look at producer_of in transforms/engine/stored_content.py"
         assert made.producer.parent is pvalue.pipeline.transforms_stack[-1], look
         assert list(made.producer.outputs.values()) == [made], look

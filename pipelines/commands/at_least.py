@@ -4,18 +4,23 @@ in typed columns.
 
 from decimal import Decimal
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins import FilterTable, vectorized, versioned
+from beam_joins.errors import InputError
+from beam_joins.pipelines.formats.changelog_columns import shown
 from beam_joins.pipelines.formats.json_lines import read_columns
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import content_of, joined
 from beam_joins.sorting import valid
+
+_NO_DIGITS: Final = ("NaN", "Infinity", "-Infinity")
+"""The texts of numbers that JSON has no numbers for."""
 
 
 class AtLeast(NamedTuple):
@@ -55,8 +60,20 @@ class AtLeast(NamedTuple):
             passed[doubtful] = pc.greater(numbers, bound).fill_null(False)
             doubtful = doubtful[pc.equal(numbers, bound).fill_null(False).to_numpy(zero_copy_only=False)]
         some = encoded.take(pa.array(doubtful)).to_pylist()
-        passed[doubtful] = [self._is_enough(row.get(self.column)) for row in map(loads, some)]
+        passed[doubtful] = [self._is_enough(self._of_json(row.get(self.column))) for row in map(loads, some)]
         return pa.array(passed)
+
+    def _of_json(self, number: Any) -> Any:
+        if number in _NO_DIGITS or isinstance(number, int | float | Decimal | None):
+            return number
+        raise self._no_number(number)
+
+    def _no_number(self, value: Any) -> InputError:
+        """The sentence on a row that a run without the filter has stored: records of runs with it are checked."""
+        return InputError(
+            f"{self.option}: column '{self.column}' is not a number in a row of the runs before: {shown(value)}: give --read-again, "
+            "which reads the rows again"
+        )
 
     def _in_columns(self, numbers: pa.Array) -> pa.Array:
         if pa.types.is_floating(numbers.type):
@@ -66,5 +83,9 @@ class AtLeast(NamedTuple):
     def _is_enough(self, number: Any) -> bool:
         if number is None:
             return False
-        number = float(number) if isinstance(number, str) else number  # NaN and infinity are text in JSON
+        if isinstance(number, str):
+            try:
+                number = float(number)  # a number in a column of text, or NaN and infinity, which are text in JSON
+            except ValueError:
+                raise self._no_number(number) from None
         return bool(number >= (float(self.least) if isinstance(number, float) else self.least))

@@ -20,6 +20,7 @@ from beam_joins.pipelines.commands.run_memory import memory_of
 from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.commands.runs_options import changes_as
 from beam_joins.pipelines.commands.single_run import job_alone
+from beam_joins.pipelines.formats.change_records import Anew
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE
@@ -38,6 +39,7 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     memory = memory_of(names, args, inputs_of_runs, is_new=False) if number else None
     job, outputs = job_alone(names, args, look_bytes=_LOOK_BYTES, make=False, memory=memory)
     seen = ", of these what no earlier run has read" if args.inputs and number else ""
+    remarks = [] if memory is None else memory.remarks({changelog.name: changelog.files for changelog in job.changelogs})
     lines = [f"run {number + 1} with {args.state_dir} would read{seen}" if args.state_dir else "would read"]
     for changelog in job.changelogs:
         name, inputs = changelog.name, args.inputs.get(changelog.name)
@@ -52,7 +54,7 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     as_ = {False: f", as {args.output_records}" if changes_as(args) != "changes" else "", True: ""}
     written = [f"  {output.name:<12} {output.path}, {output.records.format}{as_[output.records.of_finals]}" for output in outputs]
     if (merged := MergedResult.of(args)) is not None:
-        written.append(f"  {TO:<12} {merged.looked_at(job)}")
+        written.append(f"  {TO:<12} {merged.looked_at(job, first=not number)}")
     lines += written or [f"  nothing: a run needs {changes}, --latest or --to"]
     if memory is not None and (all_outputs := (*outputs, *([] if merged is None else [merged.output(job)]))):
         memory.learn(job, forms_of(all_outputs))
@@ -62,13 +64,17 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     lines += [f"  rows of      {columns}", f"pipeline on {'DirectRunner' if runner == ENGINE else runner}", *_pipeline(job, outputs)]
     if runner != ENGINE:
         lines += ["setup", *(f"  {line}" for line in setup_of(options))]
-    return "\n".join([*lines, *(f"remark: {remark}" for remark in job.remarks())])
+    return "\n".join([*lines, *(f"remark: {remark}" for remark in [*remarks, *job.remarks()])])
 
 
 def _state(job: Job, outputs: tuple[Output, ...], args: Namespace) -> Iterator[str]:
-    """What becomes of the state of each transform, once the pipeline is built. Raises StateRefused."""
+    """What becomes of the state of each transform, once the pipeline is built. Raises StateRefused, and InputError for an
+    output that cannot begin anew.
+    """
     folder = StateFolder(args.state_dir, only_read=True)
-    built_pipeline(job, outputs, beam_options(None, args.beam_options), "", folder)
+    built = built_pipeline(job, outputs, beam_options(None, args.beam_options), "", folder)
+    for output in outputs:
+        output.begun(Anew.of(built.result, folder))
     decisions = folder.decisions()
     stored = Counter[str](), Counter[str]()
     for each in StateFolder.summary(args.state_dir).transforms:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 """The kinds of the values in the key columns of each changelog, in words."""
 KnownKinds: TypeAlias = tuple[tuple[Kind, ...] | None, ...]
 """The same, ``None`` for a changelog of which no run has read them."""
+_TYPED: Final[tuple[Form, ...]] = ("columns",)
 
 
 def _in_words(changelog: Changelog) -> str:
@@ -234,8 +235,7 @@ class Job:
         for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored(forms), strict=True)):
             share = self.shares.get(side)
             again = f"--read-again {self.names.sides[side].path_option}"
-            about = changelog.columns.about_the_change()
-            of = changelog.name, changelog.rows_have, about, self._added(side) if share else None, again
+            of = changelog.name, changelog.rows_have, self._added(side) if share else None, again
             selects.append(None if share is None else rows.select(share, *of))
         return selects
 
@@ -287,6 +287,8 @@ class Job:
 
     def _types_of(self, side: int, changelog: Changelog) -> pa.Schema:
         known = None if self.known_types is None else self.known_types[side]
+        if known is None and self.stored and (stored := self.stored[side]) is not None:
+            stored.require(changelog.name, _TYPED, self._all_again())
         if known is not None and not changelog.files:
             return known
         try:

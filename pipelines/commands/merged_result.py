@@ -33,12 +33,12 @@ class MergedResult:
         """The changes that are merged. Raises InputError for columns that the table does not take."""
         return job.output(TO, "--to", self.file, "table")
 
-    def looked_at(self, job: Job) -> str:
+    def looked_at(self, job: Job, *, first: bool) -> str:
         """The line of a dry run on the table, which is checked if it exists. Raises InputError."""
         table = self._table_of(job)
-        if not table.exists():
+        if not self._exists(table, first=first):
             return f"{self.shown}, which the first run makes"
-        table.prepare(create=False)
+        table.prepare(create=False, widen=not first)
         return self.shown
 
     def prepare(self, job: Job, *, first: bool) -> None:
@@ -48,11 +48,7 @@ class MergedResult:
         """
         if self._table is None:
             table = self._table_of(job)
-            if not first and not table.exists():
-                raise InputError(
-                    f"--to: the table {self._target.name} is not there, and would lack what the runs before have written: begin with "
-                    "an empty --state-dir"
-                )
+            self._exists(table, first=first)
             table.prepare(create=True, widen=not first)
             self._table = table
 
@@ -67,6 +63,16 @@ class MergedResult:
     def replace(self, path: str) -> None:
         """Replace all rows by those of a run that stands alone."""
         self.merge(path, run=None, anew=True)
+
+    def _exists(self, table: MergedTable, *, first: bool) -> bool:
+        """Whether the table is there. Raises InputError if it is not, and runs before have written to it."""
+        exists = table.exists()
+        if not exists and not first:
+            raise InputError(
+                f"--to: the table {self._target.name} is not there, and would lack what the runs before have written: begin with "
+                "an empty --state-dir"
+            )
+        return exists
 
     def _table_of(self, job: Job) -> MergedTable:
         if job.foreign_key and 0 in LACKING.get(job.how, ()):

@@ -15,7 +15,7 @@ from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, Datab
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.job import Job, KnownKinds, names_of
-from beam_joins.pipelines.commands.runs_options import differing_options, fixed_options, require_allowed
+from beam_joins.pipelines.commands.runs_options import differing_options, fixed_options, require_allowed, value_in_words
 from beam_joins.pipelines.commands.stored_rows import StoredRows
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns
@@ -44,7 +44,10 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
     again = [side.name for side in names.sides if side.path_option in args.read_again]
     if twice := [side for side in names.sides if side.name in again and side.name in stored.get("read again", ())]:
         option, name = twice[0].path_option, twice[0].name
-        raise InputError(f"--read-again {option}: the run before has read the {name} again: leave the option out")
+        without = "leave the option out" + (
+            ", and give the others as they were, in one run with new files before" if differing else ""
+        )
+        raise InputError(f"--read-again {option}: the run before has read the {name} again: {without}")
     if (again or differing) and any("rows" not in stored[side.name] for side in names.sides if side.name not in again):
         raise InputError(f"--state-dir: {args.state_dir} is of an earlier version: run once with the options as they were")
     select = names.select(args)
@@ -56,7 +59,7 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
 
 
 def _sentence(option: str, values: tuple[str | None, str | None]) -> str:
-    then, now = ("not given" if value is None else value or "empty" for value in values)
+    then, now = map(value_in_words, values)
     return f"the result is made anew: {option} was {then}, and is {now}"
 
 

@@ -132,12 +132,13 @@ class Runs:
                         memory.seen[side].require_unchanged(files)
                     report = replace(report, tallies=memory.in_all(report.tallies, anew))
                     folder.inputs[state_name(self._names)] = memory.stored()
-                    with interruption.later(), staging.until_renamed(StateRefused):
+                    with interruption.later():
                         if self._merged is not None:
                             folder.require_current()
                             is_anew = folder.is_new or outputs[-1].records.anew is not None
                             self._merged.merge(moves.pop().source, run=folder.run, anew=is_anew)
-                        folder.commit([(move.source, absolute(move.target)) for move in moves])
+                        with staging.until_renamed(StateRefused):
+                            folder.commit([(move.source, absolute(move.target)) for move in moves])
             paths = {output.name: [output.path] for output in outputs}
             if self._merged is not None:
                 paths[TO] = [self._merged.shown]

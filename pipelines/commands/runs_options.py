@@ -270,9 +270,10 @@ def differing_options(options: dict[str, str], before: dict[str, str]) -> dict[s
 
 def require_allowed(differing: dict[str, tuple[str | None, str | None]], args: argparse.Namespace, names: Names) -> None:
     """Raise InputError, naming option and values, for one that may not differ from the runs before in this run."""
-    for option, (then, now) in differing.items():
-        is_said = f"{option} is {_shown(now)}, but {_shown(then)} in the runs before: give it as it was, or"
-        sides = _sides_of(option, then, now, args, names)
+    of_sides = {option: _sides_of(option, *values, args, names) for option, values in differing.items()}
+    for option, sides in sorted(of_sides.items(), key=lambda each: each[1] is not None):  # first those that may not differ at all
+        then, now = differing[option]
+        is_said = f"{option} is {value_in_words(now)}, but {value_in_words(then)} in the runs before: give it as it was, or"
         if sides is None:
             raise InputError(f"{is_said} another --state-dir than {args.state_dir}")
         if lacking := [side for side in sides if side.path_option not in args.read_again]:
@@ -298,7 +299,12 @@ def _sides_of(option: str, then: str | None, now: str | None, args: argparse.Nam
     return None
 
 
-def _shown(value: str | None) -> str:
+def value_in_words(value: str | None) -> str:
+    """The value of an option in a sentence.
+
+    >>> value_in_words("left"), value_in_words(""), value_in_words(None)
+    ('left', 'empty', 'not given')
+    """
     return "not given" if value is None else value or "empty"
 
 

@@ -76,9 +76,7 @@ class StoredRows(NamedTuple):
                     "which reads them again"
                 )
 
-    def select(
-        self, share: Share, of: str, rows_have: Sequence[str], about: Collection[str], lacks: str | None, again: str
-    ) -> Select | None:
+    def select(self, share: Share, of: str, rows_have: Sequence[str], lacks: str | None, again: str) -> Select | None:
         """The function that makes the columns of a share of these rows, ``None`` where they are these columns.
 
         ``rows_have`` are the columns of the records by now, without those ``about`` the change. ``lacks`` is a column that rows
@@ -87,10 +85,8 @@ class StoredRows(NamedTuple):
         if share.columns is None and self.columns is None:
             return None if lacks in (None, self.lacks) else _whole_rows(self.forms, lacks)
         wanted = [(column, column) for column in rows_have] if share.columns is None else share.columns
-        if self.columns is None:
-            stored = {column: column for column, _ in wanted if column not in about}
-        else:
-            stored = {column: name for column, name in reversed(self.columns)}  # noqa: C416  # the first of several names
+        columns = [(column, column) for column in rows_have] if self.columns is None else self.columns
+        stored = {column: name for column, name in reversed(columns)}  # noqa: C416  # the first of several names
         absent = [column for column, _ in wanted if column not in stored]
         if absent or (share.columns is None and not self.has_all):
             without = f"without the column '{absent[0]}'" if absent else "with some of their columns"

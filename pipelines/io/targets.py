@@ -22,8 +22,8 @@ class MergedTable(Protocol):
         """Whether the table is there. Raises InputError if that cannot be told."""
 
     def prepare(self, *, create: bool, widen: bool = False) -> None:
-        """Creates the table if requested. Raises InputError for a table that rows cannot be merged into. ``widen``: columns
-        that the table lacks are added, null in the rows that are there.
+        """Creates the table if requested. Raises InputError for a table that rows cannot be merged into. ``widen``: it is of
+        earlier runs, may have more columns, and gets those that it lacks if requested, null in the rows that are there.
         """
 
     def merge(self, changes: "Callable[[], Iterator[ChangeBatch]]", *, run: int | None, anew: bool) -> None:

@@ -87,7 +87,7 @@ class DeltaTableOfRows(KeyedTable):
         from deltalake.exceptions import DeltaError  # noqa: PLC0415
 
         try:
-            self._fitting(self._table(create=create), widen=widen)
+            self._fitting(self._table(create=create), create=create, widen=widen)
         except (DeltaError, OSError) as error:
             raise InputError(f"cannot write {self.path}: {first_line(error)}") from error
 
@@ -110,30 +110,30 @@ class DeltaTableOfRows(KeyedTable):
             DeltaTable.create(self.path, self.schema, mode="ignore", storage_options=self._storage)
         return DeltaTable(self.path, storage_options=self._storage)
 
-    def _fitting(self, table: Any, *, widen: bool) -> Any:
-        """The Delta table, which has these columns; raises InputError for other ones."""
-        there = pa.schema(table.schema())
-        if widen and (added := [field for field in self.schema if field.name not in there.names]):
-            from deltalake import Schema  # noqa: PLC0415
+    def _fitting(self, table: Any, *, create: bool, widen: bool) -> Any:
+        """The Delta table with these columns, which are added if requested; raises InputError for other ones."""
+        from deltalake import Schema  # noqa: PLC0415
 
-            table.alter.add_columns(list(Schema.from_arrow(pa.schema(added)).fields))
-            table = self._table(create=False)
-            there = pa.schema(table.schema())
-        self._require_same_columns(there)
-        return table
+        # lists there have items of another name
+        there = {field.name: target_type("parquet", field.name, field.type) for field in pa.schema(table.schema())}
+        lacking = self._lacking(there, {field.name: field.type for field in self.schema}, widen=widen)
+        if not lacking or not create:
+            return table
+        table.alter.add_columns(list(Schema.from_arrow(pa.schema([self.schema.field(name) for name in lacking])).fields))
+        return self._table(create=False)
 
     def _merged(self, changes: LastChanges, run: MergedRun) -> int:
         from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415
 
         name, rows = run.application, f"{run.application}: rows"
         table = self._table(create=True)
-        table = self._fitting(table, widen=run.number is not None and table.transaction_version(name) is not None)
+        table = self._fitting(table, create=True, widen=run.number is not None and table.transaction_version(name) is not None)
         is_done = run.is_done(self.path, table.transaction_version(name), table.transaction_version(rows))
         remembered = [] if run.number is None else [Transaction(name, run.number), Transaction(rows, run.checksum)]
         properties = CommitProperties(app_transactions=remembered)
         if run.anew:
             there = pa.RecordBatchReader.from_batches(self.schema, changes.rows())
-            write_deltalake(table, there, mode="overwrite", commit_properties=properties)
+            write_deltalake(table, there, mode="overwrite", schema_mode="merge", commit_properties=properties)
         elif changes and not is_done:
             equal = "IS NOT DISTINCT FROM" if self._rows.nullable_key else "="
             columns = {_quoted(column): f"s.{_quoted(column)}" for column in self.schema.names}
@@ -151,14 +151,6 @@ class DeltaTableOfRows(KeyedTable):
                 .execute()
             )
         return int(table.version())
-
-    def _require_same_columns(self, existing: pa.Schema) -> None:
-        if sorted(existing.names) != sorted(self.schema.names):
-            raise InputError(f"{self.path} has the columns {', '.join(existing.names)}, and the table {', '.join(self.schema.names)}")
-        for field in self.schema:
-            kind = existing.field(field.name).type
-            if target_type("parquet", field.name, kind) != field.type:  # of lists whose items may have another name
-                raise InputError(f"{self.path}: column '{field.name}' is {kind} there, and {field.type} in the table")
 
 
 def _quoted(name: str) -> str:

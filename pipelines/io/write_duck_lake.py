@@ -109,7 +109,7 @@ class LakeTable(KeyedTable):
         other columns.
         """
         with self._attached(InputError, create=create) as lake:
-            self._require_columns(lake, widen=widen)
+            self._widen(lake, create=create, widen=widen)
 
     def merge(self, changes: LastChanges, run: MergedRun) -> int:
         """Merges the changes as one snapshot of the lake, and gives its number."""
@@ -119,7 +119,7 @@ class LakeTable(KeyedTable):
                 f'SELECT run, "rows" FROM lake.{_RUNS} WHERE "table" = ? AND application = ? ORDER BY rowid DESC LIMIT 1',
                 [f"{self._schema_name}.{self._name}", run.application],
             ).fetchone()
-            self._require_columns(lake, widen=run.number is not None and remembered is not None)
+            self._widen(lake, create=True, widen=run.number is not None and remembered is not None)
             if not run.is_done(self.path, *(remembered or (None, None))) and (changes or run.anew):
                 self._put(lake, changes, run)
             lake.commit()
@@ -175,22 +175,13 @@ class LakeTable(KeyedTable):
         tables = lake.execute("SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake'").fetchall()
         return [schema.lower(), name.lower()] in [[part.lower() for part in each] for each in tables]
 
-    def _require_columns(self, lake: duckdb.DuckDBPyConnection, *, widen: bool) -> None:
+    def _widen(self, lake: duckdb.DuckDBPyConnection, *, create: bool, widen: bool) -> None:
         """Raises InputError for a table with other columns; those that it lacks are added if requested."""
-        there = self._columns_of(lake)
-        if widen and (added := [name for name in self._types if name not in there]):
-            for name in added:
-                lake.execute(f"ALTER TABLE {self._quoted} ADD COLUMN {_quoted(name)} {self._types[name]}")
-            there = self._columns_of(lake)
-        if sorted(there) != sorted(self._types):
-            raise InputError(f"{self.path} has the columns {', '.join(there)}, and the table {', '.join(self._types)}")
-        for name, kind in self._types.items():
-            if there[name] != kind:
-                raise InputError(f"{self.path}: column '{name}' is {there[name]} there, and {kind} in the table")
-
-    def _columns_of(self, lake: duckdb.DuckDBPyConnection) -> dict[str, str]:
         relation = lake.sql(f"FROM {self._quoted}")
-        return dict(zip(relation.columns, map(str, relation.types), strict=True))
+        there = dict(zip(relation.columns, map(str, relation.types), strict=True))
+        lacking = self._lacking(there, self._types, widen=widen)
+        for name in lacking if create else ():
+            lake.execute(f"ALTER TABLE {self._quoted} ADD COLUMN {_quoted(name)} {self._types[name]}")
 
     @contextmanager
     def _saying(self, kind: type[InputError]) -> Iterator[None]:

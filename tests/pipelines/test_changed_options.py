@@ -1,6 +1,7 @@
 """Runs that go on with other options: the result is made anew of stored rows, or of inputs that are read again."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS
+from beam_joins.pipelines.commands import runs
 from beam_joins.transforms.connect import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.join_run import refused
+from tests.pipelines.merged_tables import DELTA, DUCKLAKE, Merged
 from tests.pipelines.orders_run import Run, read_lines, write
 from tests.pipelines.test_new_columns import arrive
 
@@ -134,8 +137,14 @@ def test_a_column_that_was_not_read_is_read_again(beam_joins: Run) -> None:
         *JOIN, "--state-dir", "state", "--changes", "out/*.jsonl", "--latest", "now.jsonl", *other, "--read-again", "right"
     )
     assert "--read-again right: the run before has read the right rows again: leave the option out" in refused(twice)
+    unit = ["--right-timestamp-unit", "ms", "--read-again", "right"]
+    too_soon = refused(beam_joins(*JOIN, *BOTH, *other, *unit))
+    assert "leave the option out, and give the others as they were, in one run with new files before" in too_soon
     in_runs(beam_joins, "jsonl", *other)
     at_once(beam_joins, "jsonl", *other)
+    assert rows("now.jsonl") == rows("fresh.jsonl")
+    in_runs(beam_joins, "jsonl", *other, *unit)
+    at_once(beam_joins, "jsonl", *other, *unit[:2])
     assert rows("now.jsonl") == rows("fresh.jsonl")
 
 
@@ -186,12 +195,75 @@ def test_a_run_that_makes_the_result_anew_and_is_killed_is_repeated(beam_joins: 
         patched.setattr(StateFolder, "prepare", killed)
         assert "killed" in beam_joins(*left).err
     assert not Path("out/changes-000002.jsonl").exists()
+    before = beam_joins(*left[:-3])
+    assert "lake has been made anew by run 2, which has not ended: repeat it with the pipeline or options that it had" in refused(
+        before
+    )
+    assert not list(Path().rglob(".beam_joins-*"))
     ran(beam_joins, *left)
     assert records("out/changes-000002.jsonl")[0]["op"] == "truncate"
     merged = sorted(map(present, deltalake.DeltaTable("lake").to_pyarrow_table().to_pylist()))
     assert merged == rows("now.jsonl")
     at_once(beam_joins, "jsonl", "--how", "left")
     assert rows("now.jsonl") == rows("fresh.jsonl")
+
+
+@pytest.mark.parametrize(("there", "address"), [(DELTA, "delta:delta"), (DUCKLAKE, "ducklake:lake.ducklake?table=prices")])
+def test_a_table_that_is_merged_into_goes_on_with_other_columns_and_after_a_killed_run_with_those_before(
+    beam_joins: Run, monkeypatch: pytest.MonkeyPatch, there: Merged, address: str
+) -> None:
+    command = [*JOIN, "--state-dir", "state", "--to", address, "--latest", "now.jsonl", "--select"]
+    before, other = "left.id, left.amount, right.name", "left.id, left.amount as price"
+    arrive(0, "jsonl")
+    ran(beam_joins, *command, before)
+    arrive(1, "jsonl")
+    for more in (["--dry-run"], []):
+        clash = refused(beam_joins(*command, "left.id, left.amount as name", REBUILD, *more))
+        assert re.search(r": column 'name' is \w+ there, and \w+ in the table: give it another name$", clash)
+    assert address in ran(beam_joins, *command, other, REBUILD, "--dry-run")
+    assert {*there.rows()[0]} == {"id", "amount", "name"}
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "run_job", _killed)
+        assert beam_joins(*command, other, REBUILD).code == 1
+    for select, options in ((before, []), (other, [REBUILD]), (before, [REBUILD])):
+        ran(beam_joins, *command, select, *options)
+        assert sorted(map(present, there.rows())) == rows("now.jsonl"), select
+
+
+def _killed(*arguments: Any) -> Any:
+    raise OSError("killed")
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_column_that_no_record_has_is_refused_as_in_a_run_over_all_files(beam_joins: Run, suffix: str) -> None:
+    arrive(0, "jsonl")
+    in_runs(beam_joins, suffix, "--select", "left.*, right as customer")
+    places = ["--state-dir", "state", "--changes", f"out/*.{suffix}", "--latest", f"now.{suffix}"]
+    unknown = [*JOIN, *places, "--select", "left.id, left.amuont, right as customer"]
+    assert "the left rows of the runs before are stored without the column 'amuont': give --read-again left" in refused(
+        beam_joins(*unknown, REBUILD)
+    )
+    assert "left rows have no column 'amuont' (--select)" in refused(beam_joins(*unknown, "--read-again", "left"))
+
+
+def test_upserts_that_cannot_begin_anew_are_refused_by_a_dry_run_too(beam_joins: Run) -> None:
+    command = [*JOIN, "--state-dir", "state", "--changes", "out", "--output-records", "upserts"]
+    arrive(0, "jsonl")
+    ran(beam_joins, *command)
+    for more in ([], ["--dry-run"]):
+        assert "upserts cannot say that the rows of earlier runs are void" in refused(
+            beam_joins(*command, "--how", "left", REBUILD, *more)
+        )
+
+
+def test_an_option_that_may_not_differ_is_told_before_those_that_need_another_one(beam_joins: Run) -> None:
+    arrive(0, "jsonl")
+    in_runs(beam_joins, "jsonl")
+    other = beam_joins(*JOIN, *BOTH, "--how", "left", "--left-key", "by", "--output-records", "pairs")
+    assert (
+        "--output-records is pairs, but changes in the runs before: give it as it was, or another --state-dir than state"
+        in refused(other)
+    )
 
 
 def test_a_result_is_made_anew_without_new_files_too(beam_joins: Run) -> None:
@@ -207,9 +279,11 @@ def test_final_rows_are_written_from_a_later_run_on_in_a_form_that_is_stored(bea
     changes = [*JOIN, "--how", "left", "--state-dir", "state", "--changes", "out", REBUILD]
     arrive(0, "jsonl")
     ran(beam_joins, *changes)
-    arrive(1, "jsonl")
-    other = refused(beam_joins(*changes, "--latest", "now.parquet"))
-    assert "made of typed columns, and the left rows of the runs before are stored as JSON text: give --read-again left" in other
+    for day in (None, 1):
+        if day is not None:
+            arrive(day, "jsonl")
+        other = refused(beam_joins(*changes, "--latest", "now.parquet"))
+        assert "made of typed columns, and the left rows of the runs before are stored as JSON text: give --read-again left" in other
     ran(beam_joins, *changes, "--latest", "now.jsonl")
     at_once(beam_joins, "jsonl", "--how", "left")
     assert rows("now.jsonl") == rows("fresh.jsonl")
@@ -254,6 +328,21 @@ def test_the_filter_of_orders_may_change(run: Run) -> None:
         assert f"of {len(kept)} final rows" in changed.out
 
 
+@pytest.mark.parametrize("amount", ["much", "12", [12]])
+def test_a_stored_row_without_a_number_is_refused_by_a_filter_of_a_later_run_until_it_is_read_again(run: Run, amount: Any) -> None:
+    for side in ("o", "c"):
+        Path(side).mkdir()
+    write("c/1.jsonl", {"customer_id": 1, "name": "Ann", "op": "c", "lsn": 1, "updated_at": 1})
+    order = {"order_id": 1, "customer_id": 1, "amount": 9, "op": "c", "lsn": 2, "updated_at": 2}
+    write("o/1.jsonl", order, {**order, "order_id": 2, "amount": amount})
+    command = ["--orders", "o", "--customers", "c", "--state-dir", "state", "--latest", "now.jsonl"]
+    assert run(*command).code == 0
+    refusal = refused(run(*command, "--min-amount", "5", REBUILD, "--on-bad-record", "drop"))
+    assert f"--amount: column 'amount' is not a number in a row of the runs before: {amount!r}: give --read-again" in refusal
+    assert run(*command, "--min-amount", "5", "--read-again", "orders", "--on-bad-record", "drop").code == 0
+    assert [row["order_id"] for row in read_lines(Path("now.jsonl"))] == [1]
+
+
 def test_a_dry_run_says_what_becomes_of_each_transform_and_touches_nothing(beam_joins: Run) -> None:
     options = [*JOIN, "--state-dir", "state", "--changes", "out", "--latest", "now.jsonl", "--dry-run"]
     arrive(0, "jsonl")
@@ -266,9 +355,11 @@ def test_a_dry_run_says_what_becomes_of_each_transform_and_touches_nothing(beam_
     assert state[0].startswith("  Left rows/Table  kept, 2 rows, ")
     assert state[2].startswith("  Join             rebuilt, 3 rows, ")
     assert state[2].endswith(" bytes, as how was 'inner' and is 'left'")
+    assert "remark: the result is made anew: --how was inner, and is left" in lines
     assert state[4].endswith(" bytes, as it is behind Without reference")
     again = ran(beam_joins, *options, "--read-again", "right")
     assert "right rows: 1 file" in again
+    assert "\nremark: the right rows are read again\n" in again
     assert ", as its input is read again\n" in again
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*")} == there
 

@@ -142,6 +142,8 @@ def test_the_run_of_a_table_that_begins_anew_replaces_all_rows_in_one_version_al
         with monkeypatch.context() as patched, pytest.raises(OSError, match="killed"):
             patched.setattr(StateFolder, "prepare", _killed)
             run(SECOND, SMALL, replacing((2, "other", 7), (7, "other", 8)), state=tmp_path / "state")
+        with pytest.raises(Exception, match=f"{there.path} has been made anew by run 2, which has not ended: repeat it with"):
+            run(SECOND, SMALL, writing(there), state=tmp_path / "state")
     run(SECOND, SMALL, replacing((2, "bb", 7), (5, "e", 7), (5, None, 8), (6, "f", 9)), state=tmp_path / "state")
     assert shown(there.rows()) == shown([{"id": 2, "name": "bb"}, {"id": 6, "name": "f"}])
     assert there.version() == 2 + killed
@@ -157,8 +159,8 @@ def test_a_run_without_rows_makes_the_table(there: Merged) -> None:
 @pytest.mark.parametrize(
     ("present", "sentence"),
     [
-        ([("id", pa.int64())], "has the columns id, and the table id, name"),
-        ([("id", pa.int64()), ("name", pa.int32())], r"column 'name' is int\w* there, and \w+ in the table"),
+        ([("id", pa.int64())], "has the columns id, and the table id, name: write to another one"),
+        ([("id", pa.int64()), ("name", pa.int32())], r"column 'name' is int\w* there, and \w+ in the table: give it another name"),
     ],
 )
 def test_a_table_with_other_columns_is_refused(there: Merged, present: Any, sentence: str) -> None:

@@ -257,6 +257,11 @@ def test_a_slot_goes_on_with_another_join_and_a_table_is_read_again_as_it_is(
     assert "customers of the runs before" not in (lacking := beam_joins(*wide, rebuild).err)
     assert "stored without the column 'name': give --read-again right" in lacking
 
+    dry = beam_joins(*wide, "--read-again", "right", "--dry-run")
+    assert (dry.code, "rebuilt" in dry.out) == (0, True), dry.err
+    with pytest.raises(psycopg.errors.UndefinedColumn):
+        asked(conninfo, "SELECT made.name FROM made WHERE made.name IS NULL")
+
     def killed(folder: StateFolder, moves: Any = ()) -> None:
         raise StateRefused("killed")
 

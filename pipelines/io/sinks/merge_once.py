@@ -3,7 +3,7 @@
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -46,6 +46,7 @@ ATTEMPTS: Final = 12
 """The number of attempts at a merge that others have overtaken."""
 _ROWS: Final = "rows"
 _CHECKSUMS: Final = 1 << 62
+"""More than any checksum of changes; with it is that of a run that has replaced all rows."""
 WAIT: Final = 0.1
 """The longest wait after the first of these attempts, in seconds."""
 
@@ -93,11 +94,17 @@ class MergedRun(NamedTuple):
     anew: bool
 
     def is_done(self, path: str, number: int | None, checksum: int | None) -> bool:
-        """Whether the last run that the table remembers is this one. Raises InputError if it is a later one."""
+        """Whether the last run that the table remembers is this one. Raises InputError if it is a later one, or has made the
+        table anew, as this one does not.
+        """
         if self.number is not None and number is not None and number > self.number and not self.anew:
             raise InputError(
                 f"{path} has had run {number} of {self.application!r}, and this is run {self.number}: begin with an empty "
                 "state, or give application= another name"
+            )
+        if number == self.number and not self.anew and checksum is not None and checksum >= _CHECKSUMS:
+            raise InputError(
+                f"{path} has been made anew by run {number}, which has not ended: repeat it with the pipeline or options that it had"
             )
         return (number, checksum) == (self.number, self.checksum) and not self.anew
 
@@ -116,7 +123,7 @@ class KeyedTable(ABC):
     @abstractmethod
     def prepare(self, *, create: bool, widen: bool = False) -> None:
         """Creates the table if requested. Raises InputError for a table that cannot be read or has other columns. ``widen``:
-        columns that the table lacks are added, null in the rows that are there.
+        it is of earlier runs, may have more columns, and gets those that it lacks if requested.
         """
 
     @abstractmethod
@@ -126,6 +133,19 @@ class KeyedTable(ABC):
 
         Raises Overtaken, and OutputError.
         """
+
+    def _lacking(self, there: Mapping[str, object], columns: Mapping[str, object], *, widen: bool) -> list[str]:
+        """The ``columns``, with their types, that the table lacks in which others are ``there``; raises InputError for a table
+        that is not the one that is merged into. ``widen``: it may lack columns, and may have more.
+        """
+        if not widen and sorted(there) != sorted(columns):
+            raise InputError(
+                f"{self.path} has the columns {', '.join(there)}, and the table {', '.join(columns)}: write to another one"
+            )
+        for name, kind in columns.items():
+            if there.get(name, kind) != kind:
+                raise InputError(f"{self.path}: column '{name}' is {there[name]} there, and {kind} in the table: give it another name")
+        return [name for name in columns if name not in there]
 
 
 class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
@@ -247,7 +267,7 @@ class MergeOfRun:
         the table.
         """
         changes = LastChanges(self.into.schema, written)
-        run = MergedRun(self.application, self.number, changes.checksum, anew)
+        run = MergedRun(self.application, self.number, changes.checksum + _CHECKSUMS * anew, anew)
         for attempt in range(ATTEMPTS):
             try:
                 return self.into.merge(changes, run)

@@ -136,13 +136,13 @@ class PostgresTable:
 
     def prepare(self, *, create: bool, widen: bool = False) -> None:
         """Creates the table and its view if requested; raises InputError for a table that rows cannot be
-        merged into. ``widen``: columns that the table lacks are added, to its view too, null in the rows that are there, and
-        types that are narrower than those of the rows get as wide.
+                merged into. ``widen``: columns that the table lacks are added if requested, to its view too, null in the rows that are
+        there, and types that are narrower than those of the rows get as wide.
         """
         if create:
             require_names(self.name, self._names, has_view=True)
         _ = self._sql(_CREATE)  # a column without a type in PostgreSQL is refused before the server is asked
-        with self._saying(InputError), self._connected() as connection, connection.transaction():
+        with self._saying(InputError), self._connected() as connection, connection.transaction(force_rollback=not create):
             if create:
                 # two that create a table at once would fail
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('beam_joins'))")
