@@ -376,8 +376,13 @@ def test_a_column_gets_the_wider_type_of_a_later_run_and_the_view_stays_with_its
         into.close()
     assert ask(database, "SELECT id, n FROM t_live ORDER BY id") == [(5, 5), (4_000_000_000, 4_000_000_000)]
     assert ask(database, "SELECT has_table_privilege('reader', 't_live', 'SELECT')") == [(True,)]
-    into.prepare(create=True, widen=True)  # which alters nothing
+    ask(database, "CREATE TABLE theirs (id bigint PRIMARY KEY, n int, position bigint, deleted bool)")
+    into = PostgresTable(database, "theirs", columns, "position", "deleted")
+    into.prepare(create=True, widen=True)
     into.close()
+    assert ask(
+        database, "SELECT format_type(atttypid, NULL) FROM pg_attribute WHERE attrelid = 'theirs'::regclass AND attname = 'n'"
+    ) == [("integer",)]
     ask(database, "DROP OWNED BY reader")
     ask(database, "DROP ROLE reader")
 

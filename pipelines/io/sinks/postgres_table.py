@@ -37,6 +37,9 @@ _SCHEMA: Final = "SELECT to_regnamespace(%s) IS NULL"
 _CREATE: Final = "CREATE TABLE {table} ({columns}, {position} bigint NOT NULL, {deleted} boolean NOT NULL, PRIMARY KEY ({key}))"
 _VIEW: Final = "CREATE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
 _ADD: Final = "ALTER TABLE {table} ADD COLUMN {added}"
+_MADE: Final = "made by beam_joins"
+_COMMENT: Final = "COMMENT ON TABLE {table} IS {made}"
+_COMMENTED: Final = "SELECT obj_description(to_regclass(%s), 'pg_class')"
 _ALTER: Final = "ALTER TABLE {table} {altered}"
 _REPLACE_VIEW: Final = "CREATE OR REPLACE VIEW {view} AS SELECT {names} FROM {table} WHERE NOT {deleted}"
 _DROP_VIEW: Final = "DROP VIEW {view}"
@@ -136,8 +139,8 @@ class PostgresTable:
 
     def prepare(self, *, create: bool, widen: bool = False) -> None:
         """Creates the table and its view if requested; raises InputError for a table that rows cannot be
-                merged into. ``widen``: columns that the table lacks are added if requested, to its view too, null in the rows that are
-        there, and types that are narrower than those of the rows get as wide.
+        merged into. ``widen``: columns that the table lacks are added if requested, to its view too, null in the rows that are
+        there; and in a table that was created so, types that are narrower than those of the rows get as wide.
         """
         if create:
             require_names(self.name, self._names, has_view=True)
@@ -157,6 +160,8 @@ class PostgresTable:
     def _create(self, connection: Any, name: str, statement: LiteralString) -> None:
         if not self._is_there(connection, name):
             connection.execute(self._sql(statement))
+            if statement == _CREATE:
+                connection.execute(self._sql(_COMMENT, made=sql.Literal(_MADE)))
 
     def _add_columns(self, connection: Any) -> None:
         added = [field for field in self.columns.values if field.name not in self._columns_of(connection, self.name)]
@@ -168,6 +173,8 @@ class PostgresTable:
             connection.execute(self._sql(_REPLACE_VIEW, names=sql.SQL(", ").join(map(sql.Identifier, names))))
 
     def _widen_types(self, connection: Any) -> None:
+        if connection.execute(_COMMENTED, [self._identifier(self.name).as_string()]).fetchone() != (_MADE,):
+            return  # the types of a table of somebody else are theirs
         types = {name: PostgresType(*of) for name, *of in connection.execute(_TYPES, [self._identifier(self.name).as_string()])}
         altered = list[sql.Composed]()
         for each in self.columns.values:
