@@ -414,7 +414,8 @@ def test_a_transform_that_is_new_in_a_folder_of_format_5_waits_for_a_run_without
 @pytest.mark.slow
 def test_only_a_transform_of_records_is_read_again(tmp_path):
     run(joined("inner"), FIRST, tmp_path / "first", state=tmp_path / "state")
-    with pytest.raises(StateRefused, match="read_again=joined: only what reads records .*: 'left', 'right'; behind it"):
+    sentence = "read_again=joined: name a transform that reads records, 'left', 'right': those behind it are rebuilt"
+    with pytest.raises(StateRefused, match=sentence):
         run(joined("left"), SECOND, tmp_path / "refused", state=tmp_path / "state", again=["joined"])
 
 

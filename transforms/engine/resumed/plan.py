@@ -40,11 +40,10 @@ class Plan:
         self.decisions[label] = decision
         return decision
 
-    def lacks_history(self, decision: Decision, source: str) -> Decision:
-        """The verdict on a transform that cannot be rebuilt, as the rows of a ``source`` upstream are not stored."""
+    def lacks_history(self, decision: Decision, source: str) -> None:
+        """Take note of a transform that cannot be rebuilt, as the rows of a ``source`` upstream are not stored."""
         reason = f"{decision.why}, and what it gets of '{source}' is not stored"
-        self.decisions[decision.label] = changed = decision._replace(verdict="needs history", differences=(reason,))
-        return changed
+        self.decisions[decision.label] = decision._replace(verdict="needs history", differences=(reason,))
 
     @property
     def _is_empty(self) -> bool:
@@ -92,13 +91,13 @@ class Plan:
         if tables := [label for label in self.read_again if not self.decisions[label].of_records]:
             labels = ", ".join(repr(label) for label, each in sorted(self.decisions.items()) if each.of_records)
             raise StateRefused(
-                f"--beam_joins_read_again={tables[0]}: only what reads records has a history to read again: {labels or 'none'}; behind"
-                " it all is rebuilt"
+                f"--beam_joins_read_again={tables[0]}: name a transform that reads records, {labels or 'but there is none'}: those"
+                " behind it are rebuilt"
             )
         if again := sorted({*self.read_again} & {*self.before.read_again}):
             raise StateRefused(
-                f"--beam_joins_read_again={again[0]}: the run before has read it again: leave the option out, or in this run all but"
-                " its input would be forgotten"
+                f"--beam_joins_read_again={again[0]}: the run before has read it again: leave the option out, as its state would be"
+                " that of this run's input alone"
             )
         changed = [each for each in self.decisions.values() if each.verdict != "kept"]
         sentences = [self._sentence(each) for each in changed if each.verdict == "needs history" or not self._may_be_rebuilt(each)]
