@@ -181,7 +181,7 @@ class _Labelled(beam.PTransform[Any, Any]):
         made = pvalue | beam.Map(str)
         several = pvalue | "several" >> beam.Map(str).with_outputs("other", main="all")
         assert (several._main_tag, several["all"].tag) == ("all", None), "look at _output in transforms/engine/stored_content.py"
-        look = "look at producer_of in transforms/engine/stored_content.py"
+        look = "look at producer_of in transforms/engine/applied_transforms.py"
         assert made.producer.parent is pvalue.pipeline.transforms_stack[-1], look
         assert list(made.producer.outputs.values()) == [made], look
         assert made.producer.inputs == (pvalue,), look

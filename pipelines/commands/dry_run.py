@@ -39,7 +39,11 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     memory = memory_of(names, args, inputs_of_runs, is_new=False) if number else None
     job, outputs = job_alone(names, args, look_bytes=_LOOK_BYTES, make=False, memory=memory)
     seen = ", of these what no earlier run has read" if args.inputs and number else ""
-    remarks = [] if memory is None else memory.remarks({changelog.name: changelog.files for changelog in job.changelogs})
+    remarks = list[str]()
+    if memory is not None:
+        arrived = {changelog.name: changelog.files for changelog in job.changelogs}
+        memory.require_all(arrived)
+        remarks = memory.remarks(arrived)
     lines = [f"run {number + 1} with {args.state_dir} would read{seen}" if args.state_dir else "would read"]
     for changelog in job.changelogs:
         name, inputs = changelog.name, args.inputs.get(changelog.name)

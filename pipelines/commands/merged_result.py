@@ -9,9 +9,10 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import LACKING, TO
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.formats.change_records import merged_changes
+from beam_joins.pipelines.io.sinks.run_mark import rows_replaced
 from beam_joins.pipelines.io.targets import MergedTable, Target
 from beam_joins.pipelines.results.output_files import Output
-from beam_joins.transforms.connect import TableType
+from beam_joins.transforms.connect import StateFolder, TableType
 
 
 class MergedResult:
@@ -52,17 +53,23 @@ class MergedResult:
             table.prepare(create=True, widen=not first)
             self._table = table
 
-    def merge(self, path: str, *, run: int | None, anew: bool) -> None:
+    def merge(self, path: str, folder: StateFolder, *, anew: bool) -> None:
         """Merge the changes of a run, which are in a file; ``anew``: in place of all rows.
 
-        Raises OutputError.
+        Raises OutputError, and InputError if an attempt at this run has replaced all rows, and this one does not.
         """
-        assert self._table is not None
-        self._table.merge(partial(merged_changes, path), run=run, anew=anew)
+        replaced = rows_replaced(folder, self._target.name, anew=anew)
+        if anew and not folder.is_new:
+            replaced.set()
+        self._merge(path, run=folder.run, anew=anew)
 
     def replace(self, path: str) -> None:
         """Replace all rows by those of a run that stands alone."""
-        self.merge(path, run=None, anew=True)
+        self._merge(path, run=None, anew=True)
+
+    def _merge(self, path: str, *, run: int | None, anew: bool) -> None:
+        assert self._table is not None
+        self._table.merge(partial(merged_changes, path), run=run, anew=anew)
 
     def _exists(self, table: MergedTable, *, first: bool) -> bool:
         """Whether the table is there. Raises InputError if it is not, and runs before have written to it."""

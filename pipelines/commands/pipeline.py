@@ -86,13 +86,12 @@ def built_pipeline(
     if folder is None or folder.partitions is None:  # else as many as in the runs before
         suggested = suggested_partitions if folder is None else growing_partitions
         replay.beam_joins_partitions = replay.beam_joins_partitions or suggested(sum(changelog.bytes for changelog in job.changelogs))
-    replay.beam_joins_read_again = [f"{name.capitalize()}/Table" for name in job.read_again]
     if job.read_again:
         replay.beam_joins_changed = "rebuild"
     pipeline = beam.Pipeline(options=options)
     os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:
-        folder.attach(pipeline)
+        folder.attach(pipeline, read_again=[f"{name.capitalize()}/Table" for name in job.read_again])
     of_finals = folder is None and not job.reports and all(output.records.of_finals for output in outputs)
     forms = forms_of(outputs)
     result, facts, anew = _result(pipeline, job, forms, report_path, goes_on=folder is not None, of_finals=of_finals)

@@ -42,12 +42,6 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
     differing = differing_options(options, stored["options"])
     require_allowed(differing, args, names)
     again = [side.name for side in names.sides if side.path_option in args.read_again]
-    if twice := [side for side in names.sides if side.name in again and side.name in stored.get("read again", ())]:
-        option, name = twice[0].path_option, twice[0].name
-        without = "leave the option out" + (
-            ", and give the others as they were, in one run with new files before" if differing else ""
-        )
-        raise InputError(f"--read-again {option}: the run before has read the {name} again: {without}")
     if (again or differing) and any("rows" not in stored[side.name] for side in names.sides if side.name not in again):
         raise InputError(f"--state-dir: {args.state_dir} is of an earlier version: run once with the options as they were")
     select = names.select(args)
@@ -83,6 +77,7 @@ class CommandMemory:
             None if side.name in read_again else of_side for side, of_side in zip(names.sides, kinds, strict=True)
         )
         self._read_before = {side: list(stored[side].get("files") or {}) for side in read_again}
+        self._read_again_before: Sequence[str] = stored.get("read again", ())
         stored = {**stored, **{side: {} for side in read_again}}
         self._first, *_ = names.sides
         sides = {side.name: stored.get(side.name, {}) for side in names.sides}
@@ -128,6 +123,19 @@ class CommandMemory:
             "read again": self.read_again,
             **sides,
         }
+
+    def require_all(self, arrived: Mapping[str, Sequence[File]]) -> None:
+        """Raise InputError for an input that is read again, as in the run before, without files of that run."""
+        for side in self.read_again:
+            gone = self._gone(side, arrived)
+            if gone and side in self._read_again_before:
+                raise InputError(
+                    f"--read-again: the run before has read the {side} again too, and now {counted(gone, 'file')} of it would be "
+                    "missing: leave the option out, or put the files back"
+                )
+
+    def _gone(self, side: str, arrived: Mapping[str, Sequence[File]]) -> int:
+        return len({*self._read_before[side]} - {file.path for file in arrived.get(side, ())})
 
     def waiting(self, side: str, files: Sequence[File]) -> list[File]:
         """The parts of files, among those that earlier runs have read, that wait for the end of a
@@ -196,7 +204,7 @@ class CommandMemory:
         """The remarks of the summary on options that differ from the runs before, and on inputs that are read again."""
         remarks = list(self._remarks)
         for side in self.read_again:
-            gone = len({*self._read_before[side]} - {file.path for file in arrived.get(side, ())})
+            gone = self._gone(side, arrived)
             without = f"; {counted(gone, 'file')} of the runs before not there any more" if gone else ""
             remarks.append(f"the {side} are read again{without}")
         return remarks

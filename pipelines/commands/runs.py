@@ -101,6 +101,7 @@ class Runs:
         """
         with StateFolder(self._args.state_dir) as folder:
             memory = memory_of(self._names, self._args, folder.inputs, is_new=folder.is_new)
+            memory.require_all(arrived)
             self._forget(folder)
             new, remarks = self._new(folder, {side: seen.unseen(arrived[side]) for side, seen in memory.seen.items()})
             if missing := [side for side, files in new.items() if not files and (folder.is_new or side in memory.read_again)]:
@@ -136,7 +137,7 @@ class Runs:
                         if self._merged is not None:
                             folder.require_current()
                             is_anew = folder.is_new or outputs[-1].records.anew is not None
-                            self._merged.merge(moves.pop().source, run=folder.run, anew=is_anew)
+                            self._merged.merge(moves.pop().source, folder, anew=is_anew)
                         with staging.until_renamed(StateRefused):
                             folder.commit([(move.source, absolute(move.target)) for move in moves])
             paths = {output.name: [output.path] for output in outputs}

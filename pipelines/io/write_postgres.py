@@ -10,12 +10,12 @@ from typing import Any, Literal
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection, PDone
-from xxhash import xxh3_64_hexdigest
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sinks.postgres_forms import require_names
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable, checked_conninfo
+from beam_joins.pipelines.io.sinks.run_mark import RunMark, rows_replaced
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 from beam_joins.pipelines.io.targets import MergedTable
 from beam_joins.transforms.connect import (
@@ -120,6 +120,10 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
         if state is not None and state.is_new:
             self._begin(state, into)
         merged = in_batches(table) | "Merge" >> beam.ParDo(_Merge(into)).with_output_types(tuple[int, int])
+        if state is not None:
+            replaced = rows_replaced(state, self._table, anew=anew is not None)
+            if anew is not None:
+                before_run(table.pipeline, replaced.set)
         if anew is not None:
             self._replace(merged, into, anew)
         return PDone(table.pipeline)
@@ -153,14 +157,13 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
 
     def _begin(self, state: StateFolder, into: PostgresTable) -> None:
         """A first run begins with an empty table, or is the one that has begun so before and was not committed."""
-        begun = f"begun-{xxh3_64_hexdigest(self._table.encode())}"
-        if self._existing == "refuse" and not state.files.exists(begun) and into.has_rows():
+        begun = RunMark(state, "begun", self._table)
+        if self._existing == "refuse" and not begun.is_set and into.has_rows():
             raise InputError(
                 f"the table {self._table} has rows, which no run with the state {state.files.root} has written, so that rows deleted "
                 "meanwhile would stay: empty the table, give the state of the runs before, or say existing='keep'"
             )
-        state.files.put(begun, b"")
-        state.when_committed.append(lambda: state.files.remove([begun] if state.files.exists(begun) else []))
+        begun.set()
 
 
 @dataclass(frozen=True)

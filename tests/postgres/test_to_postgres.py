@@ -268,6 +268,8 @@ def test_a_slot_goes_on_with_another_join_and_a_table_is_read_again_as_it_is(
     with monkeypatch.context() as patched:
         patched.setattr(StateFolder, "prepare", killed)
         assert "killed" in beam_joins(*wide, "--read-again", "right").err
+    as_before = beam_joins(*to, *narrow, "--how", "left")
+    assert "the table made has been made anew by run 3, which has not ended: repeat it with the pipeline or" in as_before.err
     run(conninfo, "DELETE FROM customers WHERE id = 11", "CHECKPOINT")
     ran = beam_joins(*wide, "--read-again", "right")
     assert ran.code == 0, ran.err

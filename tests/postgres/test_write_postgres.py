@@ -464,8 +464,12 @@ def test_a_run_of_a_table_that_begins_anew_and_is_killed_may_be_repeated_also_by
             patched.setattr(PostgresTable, "merge", killed_behind)
         run_anew(database, tmp_path / "state", other, batches=4)
     assert "other" in names(database).values()
+    with pytest.raises(InputError, match="the table t has been made anew by run 2, which has not ended: repeat it with the pipeline"):
+        run_anew(database, tmp_path / "state")
     run_anew(database, tmp_path / "state", ANEW, batches=3)
     assert names(database) == {1: "a", 2: "BB", 4: "D", 7: "g"}
+    run_anew(database, tmp_path / "state")
+    assert not list((tmp_path / "state").glob("anew-*"))
 
 
 def test_a_late_end_of_a_killed_run_leaves_the_rows_of_the_run_that_repeats_it(database: str) -> None:

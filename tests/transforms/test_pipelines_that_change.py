@@ -430,6 +430,43 @@ def test_a_changed_aggregate_of_a_stream_needs_its_history(tmp_path):
         run(weeks(1), SECOND, tmp_path / "refused", state=tmp_path / "state", changed="rebuild")
 
 
+@pytest.mark.slow
+def test_an_aggregate_of_a_stream_that_has_looked_rows_up_is_not_read_again(tmp_path):
+    def weeks(initial):
+        def of_looked_up(p, records):
+            prices = timed(p, "right", records)
+            sales = (stream(p, "left", records, "by"), prices) | "sales" >> StreamTableJoin(lambda n, row: n, how="left")
+            return {"weeks": sales | "weeks" >> WindowedAggregate(FixedWindows(7), initial=initial, add=lambda a, b: a + b)}
+
+        return of_looked_up
+
+    run(weeks(0), FIRST, tmp_path / "first", state=tmp_path / "state")
+    again = {"state": tmp_path / "state", "changed": "rebuild", "again": ["weeks"]}
+    with pytest.raises(StateRefused, match="read_again=weeks: it is behind sales, which gives the rows of this run alone"):
+        run(weeks(1), RECORDS, tmp_path / "refused", **again)
+
+
+def test_changes_behind_a_step_of_another_library_begin_anew_with_their_table(tmp_path):
+    positions = []
+
+    def built(how):
+        def mapped(p, records):
+            made = joined(how)(p, records)
+            changes = made["joined"] | "one by one" >> TableToChanges() | "mapped" >> beam.Map(_same)
+            positions.append(begins_anew(changes))
+            return made
+
+        return mapped
+
+    run(built("inner"), FIRST, tmp_path / "first", state=tmp_path / "state")
+    run(built("left"), SECOND, tmp_path / "second", state=tmp_path / "state", changed="rebuild")
+    assert positions == [None, CUT - 1]
+
+
+def _same(change):
+    return change
+
+
 def _times(factor):
     return lambda left, right: left["n"] * factor
 

@@ -2,51 +2,53 @@
 table that it makes begins anew.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
-import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
+from beam_joins.transforms.engine.applied_transforms import Applied, collections_in, nearest_upstream, public_transforms
 from beam_joins.transforms.engine.fingerprints import fingerprint, label_of
 from beam_joins.transforms.engine.resumed.pipeline_changes import Rules
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-from beam_joins.transforms.engine.stored_content import (
-    Applied,
-    NotStored,
-    StoredContent,
-    collections_in,
-    from_position,
-    producer_of,
-)
+from beam_joins.transforms.engine.stored_content import NotStored, StoredContent, from_position
 from beam_joins.transforms.engine.table_type import as_table, is_table, physical_of, table_type
 
-_PUBLIC = "_beam_joins_public_transforms"
+
+class GoesOn(Protocol):
+    """A public transform as far as runs that go on ask it."""
+
+    table_stage: ClassVar[str | None]
+    """The name of its stage that stores the rows of the table that it makes."""
+
+    def options_of_state(self) -> Mapping[str, Any]:
+        """The options on which its state depends."""
+
+    def rules_for(self, inputs: list[PCollection[Any]]) -> Rules:
+        """The verdicts on changes where it has these inputs."""
+
+    def tables_among(self, inputs: list[PCollection[Any]]) -> Sequence[PCollection[Any]]:
+        """The inputs that are tables."""
+
+    def outputs_of(self, pvalue: Any) -> Any:
+        """The outputs for the inputs."""
 
 
-def continued(
-    transform: beam.PTransform[Any, Any],
-    options: Mapping[str, Any],
-    rules: Rules,
-    table_stage: str | None,
-    tables: Sequence[PCollection[Any]],
-    inputs: Any,
-    folder: StateFolder,
-    build: Callable[[Any], Any],
-) -> Any:
-    """The outputs of a transform that ``build`` makes of its inputs, ``tables`` among them, after the verdict on it."""
+def continued(transform: GoesOn, inputs: Any, folder: StateFolder) -> Any:
+    """The outputs of a transform after the verdict on it."""
     collections = collections_in(inputs)
     pipeline = collections[0].pipeline
     label = label_of(pipeline)
-    public = _public_transforms(pipeline)
+    public = public_transforms(pipeline)
     within = [each.full_label for each in pipeline.transforms_stack[:-1] if each.full_label in public]
-    upstream = [_upstream(each, public) for each in collections]
+    upstream = [nearest_upstream(each, public) for each in collections]
     plan = folder.plan
-    decision = plan.decide(label, fingerprint(type(transform).__name__, options, collections, upstream), rules, sum(upstream, within))
-    public[label] = Applied(transform, inputs, table_stage)
+    properties = fingerprint(type(transform).__name__, transform.options_of_state(), collections, upstream)
+    decision = plan.decide(label, properties, transform.rules_for(collections), sum(upstream, within))
+    public[label] = Applied(transform, inputs, transform.table_stage)
     if decision.verdict != "rebuilt":
-        return build(inputs)
-    is_read_again = label in plan.read_again
+        return transform.outputs_of(inputs)
+    is_read_again = plan.is_read_again(label)
     if is_read_again:
         position = plan.frontier(label)
     elif within:
@@ -57,31 +59,14 @@ def continued(
             for each, labels in zip(collections, upstream, strict=True)
         }
         try:
-            inputs, position = StoredContent(folder, public).with_changes(inputs, tables, above)
+            inputs, position = StoredContent(folder, public).with_changes(inputs, transform.tables_among(collections), above)
         except NotStored as source:
             plan.lacks_history(decision, str(source))
-            return build(inputs)
+            return transform.outputs_of(inputs)
     if position is None:  # no row is stored
-        return build(inputs)
+        return transform.outputs_of(inputs)
     plan.anew[label] = position
-    return _beginning_anew(build(inputs), position, collapses=is_read_again)
-
-
-def _upstream(pcoll: PCollection[Any], public: Mapping[str, Applied]) -> list[str]:
-    """The labels of the nearest public transforms upstream of a collection."""
-    producer = producer_of(pcoll, public)
-    if producer.full_label in public:
-        return [producer.full_label]
-    above = [*producer.inputs, *(side.pvalue for side in producer.side_inputs)]
-    return sorted({label for each in above if isinstance(each, PCollection) for label in _upstream(each, public)})
-
-
-def _public_transforms(pipeline: Any) -> dict[str, Applied]:
-    public: dict[str, Applied] | None = getattr(pipeline, _PUBLIC, None)
-    if public is None:
-        public = {}
-        setattr(pipeline, _PUBLIC, public)
-    return public
+    return _beginning_anew(transform.outputs_of(inputs), position, collapses=is_read_again)
 
 
 def _beginning_anew(outputs: Any, position: int, *, collapses: bool) -> Any:

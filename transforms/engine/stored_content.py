@@ -2,7 +2,7 @@
 through the steps between it and the transform.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -16,6 +16,7 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.coders.snapshot import Described, read_snapshot
 from beam_joins.keys.key_columns import factorize
 from beam_joins.sorting import combine_chunks, ends, integers, valid
+from beam_joins.transforms.engine.applied_transforms import Applied, collections_in, main_inputs, producer_of, with_each
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.resumed.memory import Memory
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, without_state
@@ -34,47 +35,6 @@ class _Content(NamedTuple):
 
     outputs: Any
     frontiers: tuple[int, ...] = ()
-
-
-class Applied(NamedTuple):
-    """A public transform as it was applied: to which inputs, and the name of its stage whose state has the rows of the table
-    that it makes, ``None`` if there is none.
-    """
-
-    transform: beam.PTransform[Any, Any]
-    inputs: Any
-    table_stage: str | None
-
-
-def collections_in(inputs: Any) -> list[PCollection[Any]]:
-    """The collections among the inputs of a transform, in order."""
-    several = inputs.values() if isinstance(inputs, dict) else inputs if isinstance(inputs, tuple | list) else None
-    return [inputs] if several is None else [each for part in several for each in collections_in(part)]
-
-
-def with_each(inputs: Any, of_each: Callable[[PCollection[Any]], PCollection[Any]]) -> Any:
-    """The inputs of a transform, each collection replaced by another."""
-    if isinstance(inputs, dict):
-        return {name: with_each(each, of_each) for name, each in inputs.items()}
-    if isinstance(inputs, tuple | list):
-        return tuple(with_each(each, of_each) for each in inputs)
-    return of_each(inputs)
-
-
-def producer_of(pcoll: PCollection[Any], public: Collection[str]) -> AppliedPTransform:
-    """The transform that made a collection, outside those that are being applied: the outermost of those with a ``public``
-    label, or else the outermost that has none of them within it.
-    """
-    inside = {id(each) for each in pcoll.pipeline.transforms_stack}
-    made = pcoll.producer
-    assert made is not None
-    above = [made]
-    while above[-1].parent is not None and id(above[-1].parent) not in inside:
-        above.append(above[-1].parent)
-    return next(
-        (each for each in reversed(above) if each.full_label in public),
-        next((each for each in reversed(above) if not any(label.startswith(f"{each.full_label}/") for label in public)), made),
-    )
 
 
 def _side_inputs(applied: AppliedPTransform) -> bool:
@@ -145,9 +105,7 @@ class StoredContent:
             return _Content(None)
         if applied is not None and applied.table_stage is not None:
             return self._rows(f"{label}/{applied.table_stage}", pcoll)
-        inputs = (
-            [each for each in producer.inputs if isinstance(each, PCollection)] if applied is None else collections_in(applied.inputs)
-        )
+        inputs = main_inputs(producer) if applied is None else collections_in(applied.inputs)
         if not inputs or (applied is None and _side_inputs(producer)):
             raise NotStored(label)
         above = {id(each): self._of(each) for each in inputs}

@@ -18,6 +18,7 @@ from beam_joins.change import Change
 from beam_joins.keys.nested import CombinedKeyType, WindowedType
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque
 from beam_joins.parameters import Parameterised, parameterised
+from beam_joins.transforms.engine.applied_transforms import main_inputs, producer_of, public_transforms
 from beam_joins.windowed import Grid, Windowed
 
 Order = Literal["time", "sequence", "first", "mixed", "unknown"]
@@ -40,7 +41,7 @@ class TableType(NamedTuple):
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a
     windowed table are ``Windowed[K]``, and ``key`` is K. ``windows`` are all windows of a windowed table,
     where its window function says them. ``anew``: the position at which this run's rows replace all that earlier runs
-    gave, as the pipeline has changed; ``None`` where the table goes on, ``"mixed"`` behind a Flatten of both.
+    gave, as the pipeline has changed; ``None`` where the table goes on.
     """
 
     key: Any = Any
@@ -48,7 +49,7 @@ class TableType(NamedTuple):
     order: Order = "unknown"
     windowed: bool = False
     windows: Grid | None = None
-    anew: int | Literal["mixed"] | None = None
+    anew: int | None = None
 
     @property
     def key_column(self) -> pa.DataType:
@@ -122,7 +123,7 @@ def begins_anew(table: PCollection[Any]) -> int | None:
 
     A table of a changed pipeline begins anew: its changes of this run are the inserts of all its rows at that position, and
     the changes behind it. Rows that earlier runs gave are void. A sink of your own asks for it when it is applied, and
-    replaces them. A ``beam.Map`` of your own without ``with_output_types(table.element_type)`` forgets it.
+    replaces them.
 
     Raises ``ValueError`` for anything that is no collection, and for a Flatten of tables that begin anew at different positions,
     or of which others go on.
@@ -134,13 +135,23 @@ def begins_anew(table: PCollection[Any]) -> int | None:
     """
     if not isinstance(table, PCollection):
         raise ValueError(f"begins_anew takes a table, not {type(table).__name__}")
-    anew = table_type(table).anew
+    anew = _anew(table)
     if anew == "mixed":
         raise ValueError(
             "a table that begins anew is flattened with others, whose rows from before this run are not in it: apply FilterTable or "
             "MapTable behind the Flatten, which give all rows"
         )
     return anew
+
+
+def _anew(pcoll: PCollection[Any]) -> int | Literal["mixed"] | None:
+    """The position at which a table begins anew, also behind steps of other libraries."""
+    if hasattr(pcoll, _MADE) or (isinstance(pcoll.element_type, Parameterised) and pcoll.element_type.details is not None):
+        return table_type(pcoll).anew
+    public = public_transforms(pcoll.pipeline)
+    producer = producer_of(pcoll, public)
+    anew = set() if producer.full_label in public else {_anew(each) for each in main_inputs(producer)}
+    return "mixed" if len(anew) > 1 else next(iter(anew), None)
 
 
 def at_first_position(table: PCollection[Any]) -> PCollection[Any]:
@@ -201,8 +212,7 @@ def _of_hint(hint: Any) -> TableType:
         for other in others:
             order = _flattened_order(one.order, other.order)
             key, value = (a if a == b else Any for a, b in zip(one[:2], other[:2], strict=True))
-            anew = one.anew if one.anew == other.anew else "mixed"
-            one = TableType(key, value, order, one.windowed and other.windowed, anew=anew)
+            one = TableType(key, value, order, one.windowed and other.windowed)
         return one
     if not isinstance(hint, Parameterised) or hint.origin not in (Change, ChangeBatch):
         return TableType()

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, PValue
 
+from beam_joins.transforms.engine.applied_transforms import collections_in
 from beam_joins.transforms.engine.continued import continued
 from beam_joins.transforms.engine.fingerprints import displayed
 from beam_joins.transforms.engine.replay_options import folder_for
 from beam_joins.transforms.engine.resumed.pipeline_changes import OF_TABLES, Rules
-from beam_joins.transforms.engine.stored_content import collections_in
 from beam_joins.user_functions import require_returns
 
 _OF_RUN = {"broadcast", "without_earlier"}
@@ -75,9 +75,15 @@ class Transform(beam.PTransform[In, Out]):
         folder = folder_for(collections[0]) if collections else None
         if folder is None or len(collections) < len(collections_in(pvalue)):
             return self.outputs_of(pvalue)
-        options = {name: value for name, value in self._options.items() if name not in _OF_RUN}
-        rules, tables = self.rules_for(collections), collections[self.streams :]
-        return continued(self, options, rules, self.table_stage, tables, pvalue, folder, self.outputs_of)
+        return continued(self, pvalue, folder)
+
+    def options_of_state(self) -> dict[str, Any]:
+        """The options on which the state depends."""
+        return {name: value for name, value in self._options.items() if name not in _OF_RUN}
+
+    def tables_among(self, inputs: list[PCollection[Any]]) -> list[PCollection[Any]]:
+        """The inputs that are tables."""
+        return inputs[self.streams :]
 
     def rules_for(self, inputs: list[PCollection[Any]]) -> Rules:
         """The verdicts on changes of this transform where it has these inputs."""

@@ -19,6 +19,7 @@ from beam_joins.errors import InputError, OutputError
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.formats.types.target_types import parquet_type
+from beam_joins.pipelines.io.sinks.run_mark import rows_replaced
 from beam_joins.pipelines.io.targets import MergedTable
 from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks
@@ -27,6 +28,7 @@ from beam_joins.transforms.connect import (
     PlainRows,
     Route,
     TableType,
+    before_run,
     begins_anew,
     columns,
     folder_for,
@@ -46,7 +48,7 @@ ATTEMPTS: Final = 12
 """The number of attempts at a merge that others have overtaken."""
 _ROWS: Final = "rows"
 _CHECKSUMS: Final = 1 << 62
-"""More than any checksum of changes; with it is that of a run that has replaced all rows."""
+"""More than any checksum of changes, which are numbers of 64 bits with a sign elsewhere."""
 WAIT: Final = 0.1
 """The longest wait after the first of these attempts, in seconds."""
 
@@ -94,17 +96,11 @@ class MergedRun(NamedTuple):
     anew: bool
 
     def is_done(self, path: str, number: int | None, checksum: int | None) -> bool:
-        """Whether the last run that the table remembers is this one. Raises InputError if it is a later one, or has made the
-        table anew, as this one does not.
-        """
+        """Whether the last run that the table remembers is this one. Raises InputError if it is a later one."""
         if self.number is not None and number is not None and number > self.number and not self.anew:
             raise InputError(
                 f"{path} has had run {number} of {self.application!r}, and this is run {self.number}: begin with an empty "
                 "state, or give application= another name"
-            )
-        if number == self.number and not self.anew and checksum is not None and checksum >= _CHECKSUMS:
-            raise InputError(
-                f"{path} has been made anew by run {number}, which has not ended: repeat it with the pipeline or options that it had"
             )
         return (number, checksum) == (self.number, self.checksum) and not self.anew
 
@@ -181,6 +177,10 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
         application = self._application or pcoll.pipeline.transforms_stack[-1].full_label
         merged = self._merge(table_type(pcoll), application, self._built if folder is None else folder.run)
         anew = begins_anew(pcoll) is not None
+        if folder is not None:
+            replaced = rows_replaced(folder, merged.into.path, anew=anew)
+            if anew:
+                before_run(pcoll.pipeline, replaced.set)
         routed = in_batches(pcoll) | "By key" >> Route(_last_rows, to=(_ROWS,))
         begin = pcoll.pipeline | "Begin" >> beam.Create([(0, b"")], reshuffle=False).with_output_types(tuple[int, bytes])
         parts = (
@@ -267,7 +267,7 @@ class MergeOfRun:
         the table.
         """
         changes = LastChanges(self.into.schema, written)
-        run = MergedRun(self.application, self.number, changes.checksum + _CHECKSUMS * anew, anew)
+        run = MergedRun(self.application, self.number, changes.checksum, anew)
         for attempt in range(ATTEMPTS):
             try:
                 return self.into.merge(changes, run)

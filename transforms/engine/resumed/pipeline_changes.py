@@ -40,6 +40,16 @@ class Rules(NamedTuple):
     behind: Verdict = "rebuilt"
     new: Verdict = "rebuilt"
 
+    @property
+    def of_records(self) -> bool:
+        """Whether the transform reads records that are not stored, so that it may read its whole input again."""
+        return self.new == "needs history"
+
+    @property
+    def of_run(self) -> bool:
+        """Whether the transform gives the records of a run alone, with rows of a table that is stored."""
+        return self.otherwise == "needs history" and not self.of_records
+
     def of_option(self, name: str) -> Verdict:
         """The verdict on another value of an option."""
         return self.options.get(name, self.otherwise)
@@ -53,15 +63,15 @@ OF_RECORDS: Final = Rules("needs history", behind="needs history", new="needs hi
 
 class Decision(NamedTuple):
     """The verdict on a transform, and the differences that led to it, in words; ``upstream`` has the labels of the changed
-    transforms in front of it, and ``of_records`` says that it may read its whole input again.
+    transforms in front of it.
     """
 
     label: str
     fingerprint: Fingerprint
+    rules: Rules
     verdict: Verdict
     differences: tuple[str, ...] = ()
     upstream: tuple[str, ...] = ()
-    of_records: bool = False
 
     @property
     def why(self) -> str:
@@ -85,7 +95,7 @@ def decided(label: str, before: Fingerprint | None, now: Fingerprint, rules: Rul
     verdicts |= {"needs history" if each.verdict == "needs history" else rules.behind for each in changed}
     verdict: Verdict = next((each for each in _WORST_FIRST if each in verdicts), "kept")
     texts = tuple(text for text, of_text in differences if of_text != "kept")
-    return Decision(label, now, verdict, texts, tuple(each.label for each in changed), rules.new == "needs history")
+    return Decision(label, now, rules, verdict, texts, tuple(each.label for each in changed))
 
 
 def _of_options(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:

@@ -1,6 +1,7 @@
 """The plan of a run that goes on: the verdict on each transform while a pipeline is built, and what of the state stays."""
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from typing import Final
 
 from beam_joins.errors import StateRefused
@@ -14,13 +15,14 @@ class Plan:
     """The verdicts on the transforms of a pipeline, by their full labels, where ``before`` is the state.
 
     ``rebuilds``: whether changed transforms may be rebuilt; ``read_again`` are the labels of transforms whose whole input
-    is in this run.
+    is in this run, by an option, and ``whole`` those of transforms whose input is known to be whole.
     """
 
     def __init__(self, before: Manifest) -> None:
         self.before = before
         self.rebuilds = False
         self.read_again: Collection[str] = ()
+        self.whole: Collection[str] = ()
         self.decisions: dict[str, Decision] = {}
         self.anew: dict[str, int] = {}
         """The positions at which the tables of rebuilt transforms begin anew."""
@@ -29,10 +31,10 @@ class Plan:
         """The verdict on a transform, behind transforms that were decided on before."""
         before = self.before.transforms.get(label)
         above = [self.decisions[each] for each in dict.fromkeys(upstream) if each in self.decisions]
-        if label in self.read_again:
+        if self.is_read_again(label):
             above = [each for each in above if each.verdict != "kept"]
-            why, reads_records = ("its input is read again",), rules.new == "needs history"
-            decision = Decision(label, fingerprint, "rebuilt", why, tuple(each.label for each in above), reads_records)
+            changed = tuple(each.label for each in above)
+            decision = Decision(label, fingerprint, rules, "rebuilt", ("its input is read again",), changed)
         elif self._is_empty or (before is None and not self.before.has_all):
             decision = decided(label, fingerprint, fingerprint, rules, above)
         else:
@@ -57,6 +59,10 @@ class Plan:
         """Whether the state of a stage goes on."""
         decision = self.decisions.get(stage.rpartition("/")[0])
         return decision is None or decision.verdict == "kept"
+
+    def is_read_again(self, label: str) -> bool:
+        """Whether a transform reads its whole input again."""
+        return label in self.read_again or label in self.whole
 
     def is_rebuilt(self, label: str) -> bool:
         """Whether a transform is rebuilt."""
@@ -88,12 +94,18 @@ class Plan:
         if absent := sorted({*self.read_again} - self.decisions.keys()):
             labels = ", ".join(map(repr, sorted(self.decisions)))
             raise StateRefused(f"--beam_joins_read_again={absent[0]}: the pipeline has no transform of that label, but {labels}")
-        if tables := [label for label in self.read_again if not self.decisions[label].of_records]:
-            labels = ", ".join(repr(label) for label, each in sorted(self.decisions.items()) if each.of_records)
+        if tables := [label for label in self.read_again if not self.decisions[label].rules.of_records]:
+            labels = ", ".join(repr(label) for label, each in sorted(self.decisions.items()) if each.rules.of_records)
             raise StateRefused(
                 f"--beam_joins_read_again={tables[0]}: name a transform that reads records, {labels or 'but there is none'}: those"
                 " behind it are rebuilt"
             )
+        for label in sorted({*self.read_again, *self.whole}):
+            if (of_run := self._gives_new_rows_only(label)) is not None:
+                raise StateRefused(
+                    f"--beam_joins_read_again={label}: it is behind {of_run}, which gives the rows of this run alone: begin with an "
+                    "empty folder"
+                )
         if again := sorted({*self.read_again} & {*self.before.read_again}):
             raise StateRefused(
                 f"--beam_joins_read_again={again[0]}: the run before has read it again: leave the option out, as its state would be"
@@ -117,9 +129,18 @@ class Plan:
                     f"{root} has no state of '{stage}', as its input came in another form before: begin with an empty folder"
                 )
 
+    def _gives_new_rows_only(self, label: str) -> str | None:
+        """The label of a transform upstream that does not give all of its rows in this run, ``None`` if there is none."""
+        for above in map(self.decisions.__getitem__, chain(*self.decisions[label].fingerprint["upstream"])):
+            if above.rules.of_run or (above.verdict == "kept" and self._has_rows(above.label)):
+                return above.label
+            if (further := self._gives_new_rows_only(above.label)) is not None:
+                return further
+        return None
+
     def _may_be_rebuilt(self, decision: Decision) -> bool:
         """Whether the options say so, or only that a source upstream is read again."""
-        if self.rebuilds or decision.label in self.read_again:
+        if self.rebuilds or self.is_read_again(decision.label):
             return True
         return not decision.differences and all(self._may_be_rebuilt(self.decisions[label]) for label in decision.upstream)
 
@@ -130,6 +151,6 @@ class Plan:
         what = f"{decision.label} ({decision.fingerprint['transform']}): {decision.why}"
         if decision.verdict == "rebuilt":
             return f"{what}: with {_REBUILD} it is made anew from stored rows"
-        if decision.of_records and decision.differences:
+        if decision.rules.of_records and decision.differences:
             return f"{what}: {READ_AGAIN.format(decision.label)}"
         return f"{what}: begin with an empty folder" if decision.differences else f"{what}, which needs its history"

@@ -147,11 +147,12 @@ class StateFolder:
             self.files.unlock()
             self.is_open = False
 
-    def attach(self, pipeline: Pipeline) -> None:
+    def attach(self, pipeline: Pipeline, *, read_again: Iterable[str] = ()) -> None:
         """Have the transforms that are applied to a pipeline afterwards remember in this folder; its run does
-        not commit by itself.
+        not commit by itself. ``read_again`` are the labels of transforms that get their whole input in this run.
         """
         require_run(pipeline)
+        self.plan.whole = tuple(read_again)
         setattr(pipeline, _ATTACHED, self)
         around_run(pipeline, partial(self.check, pipeline), lambda result: None)
 
