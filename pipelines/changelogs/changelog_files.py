@@ -163,9 +163,6 @@ def look_into(
             files = tuple(replace(file, key=key, columns=file.columns or evidence.whole) for file in files)
             columns = replace(columns, key=key)
         files = in_one_layout([_looked_into(name, file, columns, remembered) for file in files])
-        formats = {file.format for file in files}
-        if len(formats) == 1 and (plain := plain_format(formats.pop())) is not None and plain.require_alike is not None:
-            plain.require_alike(name, files)
         types = types_of_files(name, files, columns, held_times)
         first = tuple(first_records(name, files))
     except (OSError, EOFError) as error:

@@ -279,6 +279,8 @@ def require_allowed(differing: dict[str, tuple[str | None, str | None]], args: a
         if lacking := [side for side in sides if side.path_option not in args.read_again]:
             again = " ".join(f"--read-again {side.path_option}" for side in lacking)
             raise InputError(f"{is_said} {again}, which reads the {lacking[0].name} from the beginning")
+        if args.changes and changes_as(args) == "upserts":  # they cannot say that rows of earlier runs are void
+            raise InputError(f"{is_said} another --state-dir than {args.state_dir}, as upserts cannot begin anew")
         if not args.rebuilds:
             raise InputError(f"{is_said} --beam_joins_changed=rebuild, which makes the result anew")
 

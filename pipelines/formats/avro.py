@@ -4,7 +4,7 @@ import copy
 import datetime as dt
 import io
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from functools import cached_property, partial
@@ -18,7 +18,6 @@ from apache_beam.io.filesystems import FileSystems
 from fastavro.write import Writer
 
 from beam_joins.arrow_types import is_uuid, uuid_texts, without_uuids
-from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.avro_blocks import avro_reason, lacks_codec, records_of_blocks
 from beam_joins.pipelines.formats.changelog_columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.columnar import no_instants
@@ -73,19 +72,6 @@ def avro_schema(path: str) -> pa.Schema:
     """The columns of a file; raises ValueError and OSError as :func:`read_schema` does."""
     rows = rows_of_avro(read_schema(path))
     return pa.schema([]) if rows is None else rows.types
-
-
-def require_one_schema(name: str, files: Sequence[File]) -> None:
-    """Raise InputError for a file with another schema than the first."""
-    schemas = []
-    for file in files:
-        try:
-            schemas.append(read_schema(file.path))
-        except ValueError as error:
-            raise InputError(f"{name}: {file.shown} {error}") from error
-    for file, schema in zip(files, schemas, strict=True):
-        if schema != schemas[0]:
-            raise InputError(f"{name}: {file.shown} has another Avro schema than {files[0].shown}: write them with one schema")
 
 
 def _members(type_: Any) -> list[tuple[str, str | None]]:
@@ -375,6 +361,4 @@ class AvroWriter:
             self._file.close()
 
 
-FORMAT: Final = FileFormat(
-    reader=AvroReader(), encoder=AvroEncoder, growing=whole_avro, schema=avro_schema, require_alike=require_one_schema
-)
+FORMAT: Final = FileFormat(reader=AvroReader(), encoder=AvroEncoder, growing=whole_avro, schema=avro_schema)

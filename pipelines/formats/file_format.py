@@ -1,7 +1,7 @@
 """A format of files: the reader and the encoder of its records, and its properties."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, ClassVar, Protocol
 
@@ -87,7 +87,7 @@ class FileFormat:
     place on. ``schema`` gives the columns that a file states; where these are ``columnar``, a table in Python has its rows in
     them unasked. ``options`` are those that say something of its files: ``schema``, ``delimiter``, ``encoding``; ``described``
     adds to a file what it shows of itself, given the columns that options name, the types that they declare and those
-    remembered. ``require_alike`` raises InputError for files that cannot be read as one. ``nests``: columns may be rows.
+    remembered. ``nests``: columns may be rows.
     ``of_json``: the JSON text of a row is its record; the times of changes are numbers.
     """
 
@@ -98,6 +98,5 @@ class FileFormat:
     columnar: bool = False
     options: tuple[str, ...] = ()
     described: Callable[[File, Columns, Layout], File] | None = None
-    require_alike: Callable[[str, Sequence[File]], None] | None = None
     nests: bool = True
     of_json: bool = False

@@ -3,13 +3,15 @@ next one is right.
 """
 
 import random
+import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.machine import Started
+from tests.faults.machine import Started, hidden, results
 from tests.pipelines.writers import COMMANDS, WRITERS
 
 pytestmark = pytest.mark.faults
@@ -81,3 +83,27 @@ def test_a_run_whose_own_process_is_killed_takes_all_others_with_it_and_the_next
     run.driver.kill()
     assert run.end().code == -9
     require_whole_or_nothing(writer, killed=True)
+
+
+@pytest.mark.usefixtures("inputs")
+@pytest.mark.parametrize("at", ["state/runs/000002-*/*.arrow", "out/**/.beam_joins-*/*"])
+def test_a_run_that_makes_the_result_anew_and_is_killed_is_repeated_to_the_same_results(start: Start, at: str) -> None:
+    writer, changed = WRITERS["with a state"], ["--min-amount", "30", "--beam_joins_changed=rebuild"]
+    made_anew = writer._replace(arguments=[*writer.arguments, *changed])
+    assert writer.run() == 0
+    before = results()
+    for name in ("state", "out"):
+        shutil.copytree(name, f"{name} before")
+    assert made_anew.run() == 0
+    expected = results()
+    assert expected != before
+    for name in ("state", "out"):
+        shutil.rmtree(name)
+        shutil.move(f"{name} before", name)
+    run = start("with a state", *changed)
+    assert run.once(lambda: any(Path().glob(at)))
+    run.driver.kill()
+    assert run.end().code == -9
+    assert results() == before
+    assert made_anew.run() == 0
+    assert (results(), hidden()) == (expected, [])

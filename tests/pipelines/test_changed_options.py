@@ -246,8 +246,11 @@ def test_upserts_that_cannot_begin_anew_are_refused_by_a_dry_run_too(beam_joins:
     arrive(0, "jsonl")
     ran(beam_joins, *command)
     for more in ([], ["--dry-run"]):
+        assert "give it as it was, or another --state-dir than state, as upserts cannot begin anew" in refused(
+            beam_joins(*command, "--how", "left", *more)
+        )
         assert "upserts cannot say that the rows of earlier runs are void" in refused(
-            beam_joins(*command, "--how", "left", REBUILD, *more)
+            beam_joins(*command, "--read-again", "left", *more)
         )
 
 

@@ -102,6 +102,22 @@ def test_the_rows_after_three_days_have_the_columns_of_all_days(beam_joins: Run,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("format_", FORMATS)
+def test_the_files_of_all_days_are_read_in_one_run_also_where_both_sides_are_read_again(
+    beam_joins: Run, format_: str, suffix: str
+) -> None:
+    for day in range(3):
+        arrive(day, format_)
+    places = ["--changes", f"out/*.{suffix}", "--latest", f"latest.{suffix}"]
+    for again in ([], ["--read-again", "left", "--read-again", "right"]):
+        join(beam_joins, *places, *again)
+        # both sides have the column from the first run on
+        rows = [{"name" if name == "right_name" else name: row[name] for name in row} for row in rows_of(f"latest.{suffix}")]
+        assert whole(rows) == LATEST
+
+
+@pytest.mark.slow
 def test_changes_have_old_rows_with_the_columns_that_they_had(beam_joins: Run) -> None:
     for day in range(3):
         arrive(day, "parquet")

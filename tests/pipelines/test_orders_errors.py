@@ -133,12 +133,6 @@ def test_a_file_that_may_not_be_read_is_named(run: Run, small: SampleFiles, monk
     assert "secret.jsonl: Permission denied" in sentence
 
 
-def test_avro_files_of_different_schemas_are_refused(run: Run, small_avro: SampleFiles) -> None:
-    Path("a.avro").write_bytes(small_avro.orders.read_bytes())
-    Path("b.avro").write_bytes(small_avro.customers.read_bytes())
-    assert "b.avro has another Avro schema than a.avro" in one_sentence(run("--orders", "?.avro", "--customers", "a.avro"))
-
-
 @pytest.mark.parametrize("message", list(BAD))
 def test_a_bad_record_fails_the_run_in_one_sentence_with_file_and_line(run: Run, message: str) -> None:
     Path("o.jsonl").write_text(f"{json.dumps(GOOD)}\n\n{BAD[message]}\n")

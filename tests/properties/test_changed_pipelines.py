@@ -11,7 +11,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins import Change
+from beam_joins import Change, StateFolder
+from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.table_type import table_type
 from tests.pipelines.streaming.jobs import written
 from tests.properties.random_pipelines import (
@@ -59,13 +60,21 @@ def changed_plan(draw: Random, plan: Plan) -> tuple[Plan, set[int]]:
 
 
 def run(
-    plan: Plan, history: Sequence[Record], out: Path, state: Path, again: Sequence[int] = (), changed: str = "refuse"
+    plan: Plan,
+    history: Sequence[Record],
+    out: Path,
+    state: Path,
+    again: Sequence[int] = (),
+    changed: str = "refuse",
+    *,
+    partitions: int,
 ) -> dict[int, Any]:
     """Run a plan, with the records of all runs for the sources that are read again; gives where the tables that are shown begin
     anew.
     """
-    flags = [f"--beam_joins_state={state}", f"--beam_joins_changed={changed}"]
+    flags = [f"--beam_joins_state={state}", f"--beam_joins_changed={changed}", f"--beam_joins_partitions={partitions}"]
     flags += [f"--beam_joins_read_again=plan source {source}" for source in again]
+    out.mkdir()
     with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(flags)) as pipeline:
         tables = build(pipeline, plan, history, out)
     return {at: table_type(tables[SOURCES + at]).anew for at in plan.shown}
@@ -97,6 +106,10 @@ def wrong_behind(
     return message
 
 
+def _cut_off(folder: StateFolder, moves: Any = ()) -> None:
+    raise StateRefused("cut off")
+
+
 def changed(seed: str, tmp_path: Path) -> list[str]:
     """What is wrong when a random plan is changed at a random cut."""
     draw = Random(seed)
@@ -104,15 +117,19 @@ def changed(seed: str, tmp_path: Path) -> list[str]:
     plan = plan._replace(shown=frozenset(range(len(plan.steps))))
     cut = draw.choice(POSITIONS[1:-1])
     before, later = ([each for each in history if (each.position <= cut) is early] for early in (True, False))
-    (tmp_path / "first").mkdir()
-    run(plan, before, tmp_path / "first", tmp_path / "state")
+    run(plan, before, tmp_path / "first", tmp_path / "state", partitions=draw.randint(1, 5))
     after, again = changed_plan(draw, plan)
     given = [each for each in history if each.position > cut or each.source in again]
     made = []
-    for attempt in ("one", "two"):  # a run that does not count is repeated to the same changes
-        (tmp_path / attempt).mkdir()
-        shutil.copytree(tmp_path / "state", tmp_path / attempt / "state")
-        anew = run(after, given, tmp_path / attempt, tmp_path / attempt / "state", sorted(again), "rebuild")
+    for attempt in ("one", "two"):  # the second one on other partitions, and behind a run that was cut off before it counted
+        state = tmp_path / f"{attempt} state"
+        shutil.copytree(tmp_path / "state", state)
+        partitions = draw.randint(1, 5)
+        if attempt == "two" and draw.random() < 0.5:
+            with pytest.MonkeyPatch.context() as patched, pytest.raises(StateRefused, match="cut off"):
+                patched.setattr(StateFolder, "prepare", _cut_off)
+                run(after, given, tmp_path / "cut off", state, sorted(again), "rebuild", partitions=partitions)
+        anew = run(after, given, tmp_path / attempt, state, sorted(again), "rebuild", partitions=partitions)
         made.append(written(tmp_path / attempt))
     message = [] if sorted(map(repr, made[0])) == sorted(map(repr, made[1])) else ["a second attempt gives other changes"]
     frontier = max((each.position for each in before), default=cut)
