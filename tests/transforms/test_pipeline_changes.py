@@ -116,7 +116,7 @@ def test_columns_and_what_an_earlier_version_did_not_write_are_not_compared(befo
     ],
 )
 def test_a_transform_follows_those_in_front_of_it(rules, above, verdict):
-    upstream = [Decision("one", applied(), "kept"), Decision("two", applied(), above)]
+    upstream = [Decision("one", applied(), OF_TABLES, "kept"), Decision("two", applied(), OF_TABLES, above)]
     decision = decided("label", applied(), applied(), rules, upstream)
     assert (decision.verdict, decision.upstream) == (verdict, () if above == "kept" else ("two",))
     assert above == "kept" or decision.why == "it is behind two"
