@@ -1,6 +1,9 @@
 """WriteDelta: what is of Delta alone; the rest is in test_merge_once.py."""
 
+import json
 import re
+import subprocess
+import sys
 from typing import Any
 
 import apache_beam as beam
@@ -8,7 +11,6 @@ import deltalake
 import duckdb
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from beam_joins import Change
 from beam_joins.errors import OutputError
@@ -90,15 +92,24 @@ def test_duckdb_reads_the_same_rows() -> None:
     assert dataset.count_rows() == 2
 
 
+_SPARK = """
+import json, sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print(json.dumps([row.asDict() for row in spark.read.parquet(*sys.argv[1:]).collect()]))
+spark.stop()
+"""
+
+
 @pytest.mark.spark
 @pytest.mark.sweep
 @pytest.mark.usefixtures("java_home")
 def test_spark_reads_the_same_rows_from_the_files_that_the_log_names() -> None:
     run(FIRST, SMALL, writing())
     latest = run(FIRST + SECOND, SMALL, writing())
-    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    try:
-        files = deltalake.DeltaTable("delta").file_uris()
-        assert shown([row.asDict() for row in spark.read.parquet(*files).collect()]) == shown(latest)
-    finally:
-        spark.stop()
+    files = deltalake.DeltaTable("delta").file_uris()
+    # in a process of its own: gRPC's threads may end one that is forked here
+    ran = subprocess.run([sys.executable, "-c", _SPARK, *files], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert shown(json.loads(ran.stdout)) == shown(latest)
