@@ -15,6 +15,8 @@ from typing import Any
 
 import apache_beam.io.filesystem as beam_files
 
+from beam_joins.transforms.engine.object_clients import CLIENTS, Objects
+
 
 class NotFound(Exception):
     """No OSError, as Google's; ``code`` as HTTP has it."""
@@ -37,7 +39,7 @@ class Store:
         self.counts: Counter[str] = Counter()
         self.buckets = {"in", "out", "state"}
         self._before: list[Callable[[str, str], None]] = []
-        self._lock = threading.RLock()
+        self.alone = threading.RLock()
 
     @contextmanager
     def before(self, action: Callable[[str, str], None]) -> Iterator[None]:
@@ -65,7 +67,7 @@ class Store:
             raise NotFound(f"404 {path}: The specified bucket does not exist.")
 
     def put(self, path: str, content: bytes) -> None:
-        with self._lock:
+        with self.alone:
             self.objects[path], self.written[path] = content, time.time()
 
     def get(self, path: str) -> bytes:
@@ -76,7 +78,7 @@ class Store:
 
     def names(self, below: str) -> list[str]:
         """The keys that begin so, without the beginning."""
-        with self._lock:
+        with self.alone:
             return sorted(path.removeprefix(below) for path in self.objects if path.startswith(below))
 
     def content(self, below: str) -> dict[str, bytes]:
@@ -190,3 +192,19 @@ class ObjectStore(beam_files.FileSystem):
             for file in self.match([f"{path}**" if path.endswith("/") else path])[0].metadata_list:
                 STORE.call("delete", file.path)
                 STORE.objects.pop(file.path, None)
+
+
+class Bucket(Objects):
+    """The store as a client sees it that writes on conditions."""
+
+    def write_over(self, path: str, content: bytes, version: str | None) -> str | None:
+        STORE.call("create", path)
+        STORE.call("upload", path)
+        with STORE.alone:
+            if (self.version(STORE.objects[path]) if path in STORE.objects else None) != version:
+                return None
+            STORE.put(path, content)
+        return self.version(content)
+
+
+CLIENTS["bucket"] = Bucket

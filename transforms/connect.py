@@ -11,6 +11,7 @@ from beam_joins.transforms.engine.around_run import before_run
 from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
 from beam_joins.transforms.engine.beam_schemas import batches_of_rows, row_type, rows_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.claim import Claim, ClaimInStore, claim_at, claim_of, end_lease, new_claim, take_lease
 from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global, require_tables
@@ -42,8 +43,11 @@ from beam_joins.transforms.engine.stored_files import (
     calling,
     cause,
     create_file,
+    exists,
     files_below,
     is_remote,
+    matching_files,
+    open_file,
     read_whole,
     remove_files,
     remove_folder,
@@ -69,6 +73,8 @@ __all__ = [
     "TURN_MICROS",
     "UNMATCHED",
     "BlockWriter",
+    "Claim",
+    "ClaimInStore",
     "FileLock",
     "PlainRows",
     "ReplayOptions",
@@ -86,9 +92,13 @@ __all__ = [
     "calling",
     "cause",
     "choice",
+    "claim_at",
+    "claim_of",
     "columns",
     "create_file",
     "declared_schema",
+    "end_lease",
+    "exists",
     "files_below",
     "flag",
     "folder_for",
@@ -98,7 +108,10 @@ __all__ = [
     "is_remote",
     "label_of",
     "last_of_each",
+    "matching_files",
+    "new_claim",
     "newest",
+    "open_file",
     "plain_schema",
     "prepared",
     "read_whole",
@@ -114,6 +127,7 @@ __all__ = [
     "struct_of",
     "suggested_partitions",
     "table_type",
+    "take_lease",
     "text",
     "text_schema",
     "unreachable",

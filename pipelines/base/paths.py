@@ -8,10 +8,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from apache_beam.io.filesystem import FileMetadata
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.errors import InputError
-from beam_joins.transforms.connect import calling, files_below, remove_files, remove_folder, unreachable
+from beam_joins.transforms.connect import files_below, matching_files, remove_files, remove_folder, unreachable
 
 _PATTERN: Final = re.compile(r"[*?\[]")
 
@@ -56,12 +55,9 @@ def matching(path: str) -> list[Found]:
         )
         seen = ((file, os.stat(file)) for file in files)
         return sorted(Found(file, status.st_size, status.st_mtime_ns) for file, status in seen)
-    with calling(path):
-        if _PATTERN.search(path) and FileSystems.exists(path):
-            return [_as_found(FileSystems.get_filesystem(path).metadata(path))]
-        files = FileSystems.match([path])[0].metadata_list
+    stored = matching_files(path)
     hides = not os.path.basename(path).startswith(".")  # as on a disk; a name that ends with a slash stands for a folder
-    return sorted(_as_found(file) for file in files if not (hides and os.path.basename(file.path)[:1] in ("", ".")))
+    return sorted(_as_found(file) for file in stored if not (hides and os.path.basename(file.path)[:1] in ("", ".")))
 
 
 def files_at(path: str) -> tuple[list[Found], bool]:
@@ -88,9 +84,8 @@ def beginning_with(prefix: str) -> list[str]:
         return (
             sorted(os.path.join(parent, name) for name in os.listdir(parent) if name.startswith(base)) if os.path.isdir(parent) else []
         )
-    with calling(prefix):
-        files = FileSystems.match([f"{prefix}*"])[0].metadata_list
-    return [file.path for file in files if file.path.startswith(prefix)]
+    parent, base = os.path.split(prefix)
+    return [path for path in files_below(parent, base) if "/" not in path[len(prefix) :]]
 
 
 def folders_beginning_with(prefix: str) -> list[str]:

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.formats.changelog_columns import Unit
@@ -29,6 +27,7 @@ from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.transforms.connect import open_file
 
 _MAGIC: Final = b"ARROW1"
 
@@ -80,7 +79,7 @@ class ArrowReader(FormatReader):
 
 def whole_arrow(file: Growing) -> Iterator[Whole]:
     """Record batches, once the footer is there; the place is the number of a record batch."""
-    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as begun:
+    with open_file(file.path) as begun:
         head = begun.read(len(_MAGIC))
         begun.seek(max(len(head), begun.seek(0, io.SEEK_END) - len(_MAGIC)))
         if _MAGIC.startswith(head) and begun.read() != _MAGIC:
@@ -119,7 +118,7 @@ def opened(path: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
     """The file; raises ValueError, a sentence without the path, for one that is not of Arrow IPC, or has two
     columns of one name.
     """
-    file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    file: Any = pa.OSFile(path) if is_local(path) else open_file(path)
     with file:
         try:
             batches = pa.ipc.open_file(file)

@@ -20,8 +20,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
@@ -34,6 +32,7 @@ from beam_joins.pipelines.formats.types.json_text import NULL, iso_texts, joined
 from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.sorting import valid
+from beam_joins.transforms.connect import open_file
 
 _CHUNK: Final = 4 << 20
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -93,7 +92,7 @@ def whole_json(file: Growing) -> Iterator[Whole]:
 
     What is behind the last newline of a file that is whole is a line if it is a whole object.
     """
-    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
+    with open_file(file.path) as opened:
         at, rest = file.place, b""
         opened.seek(at)
         while chunk := opened.read(_CHUNK):

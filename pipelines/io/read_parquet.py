@@ -14,7 +14,6 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
@@ -24,7 +23,7 @@ from beam_joins.pipelines.formats.parquet import require_held
 from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
-from beam_joins.transforms.connect import as_arrow, plain_schema
+from beam_joins.transforms.connect import as_arrow, open_file, plain_schema
 
 _RAW = CompressionTypes.UNCOMPRESSED
 _FOOTERS = 16  # read at a time
@@ -130,7 +129,7 @@ def _read(path: str, group: int, columns: list[str] | None) -> pa.Table:
 
 def _opened(path: str) -> Any:
     # Arrow reads a local file itself: through Python each read would take the interpreter's lock
-    return FileSystems.open(path, compression_type=_RAW) if "://" in path else pa.OSFile(path)
+    return open_file(path) if "://" in path else pa.OSFile(path)
 
 
 def _parquet(path: str, file: Any) -> pq.ParquetFile:

@@ -6,7 +6,6 @@ from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable
@@ -22,6 +21,7 @@ from beam_joins.transforms.connect import (
     PlainRows,
     choice,
     columns,
+    exists,
     folder_for,
     in_batches,
     require_bounded,
@@ -150,7 +150,7 @@ class _Result:
         """Put the parts of this run together in the file; gives its path."""
         parts = sorted(part.path for part in written if part is not None)
         with writing(self._path):
-            if parts and not FileSystems.exists(parts[0]) and FileSystems.exists(self._target):
+            if parts and not exists(parts[0]) and exists(self._target):
                 self.publication.release()  # an attempt before this one has done it, and its success was not heard of
                 return self._path
             if parts:

@@ -11,7 +11,6 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 from apache_beam.pvalue import PCollection
 
 from beam_joins.errors import InputError
@@ -22,7 +21,7 @@ from beam_joins.pipelines.io.parquet_paths import RUN, SUFFIX, WritesParquet, re
 from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
 from beam_joins.schema_union import common_schema, conformed
-from beam_joins.transforms.connect import batches_of_rows, text
+from beam_joins.transforms.connect import batches_of_rows, create_file, exists, open_file, text
 
 _RAW = CompressionTypes.UNCOMPRESSED
 
@@ -90,7 +89,7 @@ class _Result:
     def writer(self, schema: pa.Schema) -> tuple[str, Any, pq.ParquetWriter]:
         """A new file in the hidden directory: its path, the file, and what writes to it."""
         path = os.path.join(self.publication.attempt(self.path), f"{uuid.uuid4().hex}{SUFFIX}")
-        file = FileSystems.create(path, compression_type=_RAW)
+        file = create_file(path, _RAW)
         # a dictionary of whole numbers that hardly repeat costs time and saves nothing
         worth = [field.name for field in schema if not pa.types.is_integer(field.type)]
         named = schema.with_metadata({**(schema.metadata or {}), RUN: self.publication.run})
@@ -116,14 +115,14 @@ class _Result:
     def _published(self, source: str, targets: list[str]) -> bool:
         """Whether this run's files have their names already, and there is nothing newer of it to name."""
         return (
-            not (self.publication.is_held() and FileSystems.exists(source))
+            not (self.publication.is_held() and exists(source))
             and parts_of(self.path, SUFFIX) == set(targets)
             and all(run_of(target) == self.publication.run for target in targets)
         )
 
     def _rewritten(self, path: str, schema: pa.Schema) -> str:
         again, file, writer = self.writer(schema)
-        with FileSystems.open(path, compression_type=_RAW) as source, file, writer:
+        with open_file(path) as source, file, writer:
             parquet = pq.ParquetFile(source)
             for group in range(parquet.num_row_groups):
                 writer.write_table(_fitted(parquet.read_row_group(group), schema))

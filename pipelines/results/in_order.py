@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins import ChangeBatch
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import Ints
 from beam_joins.pipelines.base.paths import is_local, remove
 from beam_joins.sorting import combine_chunks, integers
+from beam_joins.transforms.connect import create_file, open_file
 
 _WINDOW: Final = 1 << 16
 """No more records than these are merged at a time."""
@@ -105,7 +105,7 @@ def write_pieces(rows: pa.Table, name: str, directory: str) -> Iterator[tuple[st
         piece = rows.slice(start, AT_A_TIME)
         path = os.path.join(directory, f"{uuid.uuid4().hex}-{name}.arrow")
         try:
-            with FileSystems.create(path) as file, pa.ipc.new_file(file, rows.schema) as writer:
+            with create_file(path) as file, pa.ipc.new_file(file, rows.schema) as writer:
                 writer.write_table(piece)
         except BaseException:
             remove(path)  # so that a full disk has room again
@@ -194,5 +194,5 @@ def _places(part: str, positions: Ints, cuts: Sequence[tuple[int, int]]) -> Iter
 def _read(part: str) -> pa.Table:
     if is_local(part):
         return pa.ipc.open_file(pa.memory_map(part)).read_all()
-    with FileSystems.open(part) as file:
+    with open_file(part) as file:
         return pa.ipc.open_file(file.read()).read_all()

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import pyarrow.compute as pc
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
@@ -21,7 +20,7 @@ from beam_joins.pipelines.formats.change_records import Anew, TableRecords
 from beam_joins.pipelines.formats.registry import format_of
 from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder, merge
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
-from beam_joins.transforms.connect import create_file
+from beam_joins.transforms.connect import create_file, exists
 
 
 @dataclass(frozen=True)
@@ -183,4 +182,4 @@ def split_suffix(path: str) -> tuple[str, str]:
 
 def _earlier(output: Output) -> set[str]:
     path = absolute(output.path)
-    return {*parts_of(*split_suffix(output.path)), *({path} if FileSystems.exists(path) else ())}
+    return {*parts_of(*split_suffix(output.path)), *({path} if exists(path) else ())}

@@ -1,57 +1,32 @@
 """Locks an output for one run at a time, by a hidden file beside it.
 
-On this machine's file systems nobody comes between looking and writing. On those in a cloud two runs that
-begin within the same moment may both believe that they own the output; each looks again before it publishes,
-so that the results are those of one run.
+On this machine's file systems nobody comes between looking and writing, and in a store the claim is a lease, which a run
+whose machine is gone loses after minutes. Each run looks again before it publishes, so that the results are those of one run.
 """
 
 import json
 import os
 import re
-import socket
-import time
-import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, beginning_with, folders_beginning_with, is_local, remove, remove_directory
-from beam_joins.transforms.connect import FileLock, read_whole, write_whole
+from beam_joins.transforms.connect import (
+    Claim,
+    ClaimInStore,
+    FileLock,
+    claim_at,
+    claim_of,
+    end_lease,
+    read_whole,
+    take_lease,
+    write_whole,
+)
 
-_TOKEN: Final = re.compile(r"[0-9a-f]{12}")
 _STAGING: Final = ".beam_joins-"
 _PATTERN: Final = re.compile(r"[*?\[\]]")
-
-
-class Claim(NamedTuple):
-    """A run's claim: ``token`` is its own; ``host``, ``pid`` and ``process`` (when that began) say where it
-    runs; ``at`` in ns since 1970.
-    """
-
-    token: str
-    host: str
-    pid: int
-    process: str
-    at: int
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether the process of the claim has ended, as far as this machine can tell."""
-        if self.host != socket.gethostname():
-            return False
-        beginning = _beginning_of(self.pid)
-        return beginning is None or bool(beginning and self.process and beginning != self.process)
-
-    def same_process(self, other: "Claim") -> bool:
-        """Whether two claims belong to the same process."""
-        return self[1:4] == other[1:4]
-
-
-def new_claim() -> Claim:
-    """The claim of a run that this process starts."""
-    pid = os.getpid()
-    return Claim(uuid.uuid4().hex[:12], socket.gethostname(), pid, _beginning_of(pid) or "", time.time_ns())
 
 
 def lock_of(output: str) -> str:
@@ -82,8 +57,10 @@ def take(output: str, mine: Claim, *, again: bool = False) -> None:
     """
     lock = lock_of(output)
     with _alone(os.path.dirname(lock)):
-        other = _read(lock)
-        if other is not None and other.token != mine.token:
+        other, version = claim_at(lock) if not is_local(output) else ClaimInStore(_read(lock))
+        if other is not None and other.token == mine.token:
+            return
+        if other is not None:
             given_up = again and mine.same_process(other) and mine.at > other.at
             if not given_up and not other.is_dead:
                 raise InputError(
@@ -91,12 +68,13 @@ def take(output: str, mine: Claim, *, again: bool = False) -> None:
                     "name another output"
                     f" (if that run has ended, delete {lock})"
                 )
-            remove_directory(staging_of(output, other))
-        if other is None or other.token != mine.token:
+        if is_local(output):
             write_whole(lock, json.dumps(mine).encode())
-            _remove_unclaimed(os.path.dirname(lock))
-    if not is_local(output) and not held(output, mine):
-        raise InputError(f"{output} is being written by another run, which began in the same moment: name another output")
+        elif not take_lease(lock, mine, version):
+            raise InputError(f"{output} is being written by another run, which began in the same moment: name another output")
+        if other is not None:
+            remove_directory(staging_of(output, other))
+        _remove_unclaimed(os.path.dirname(lock))
 
 
 def held(output: str, mine: Claim) -> bool:
@@ -108,6 +86,10 @@ def held(output: str, mine: Claim) -> bool:
 def release(output: str, mine: Claim) -> None:
     """Releases the claim on an output."""
     lock = lock_of(output)
+    if not is_local(output):
+        with suppress(OSError):
+            end_lease(lock, mine)
+        return
     with _alone(os.path.dirname(lock)):
         if held(output, mine):
             remove(lock)
@@ -131,15 +113,11 @@ def _read(lock: str) -> Claim | None:
     Raises OSError if another file system does not say what it is.
     """
     try:
-        content = read_whole(lock)
-        token, host, pid, process, at = json.loads(content or b"")
-    except (ValueError, TypeError):
-        return None
+        return claim_of(read_whole(lock) or b"")
     except OSError:
         if not is_local(lock):
             raise
         return None
-    return Claim(token, host, pid, process, at) if isinstance(pid, int) and _TOKEN.fullmatch(str(token)) else None
 
 
 @contextmanager
@@ -153,20 +131,3 @@ def _alone(directory: str) -> Iterator[None]:
         with suppress(OSError):  # a network's file system without locks is as one in a cloud
             lock.take(wait=True)
         yield
-
-
-def _beginning_of(pid: int) -> str | None:
-    """The start time of a process, which tells it from a later one with the same number, where the system says it;
-    None if there is no such process.
-    """
-    try:
-        with suppress(PermissionError):  # another user's
-            os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            state, *fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return None if state in "ZX" else fields[18]

@@ -7,12 +7,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Self
 
-from apache_beam.io.filesystems import FileSystems
-
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, remove_directory
-from beam_joins.pipelines.results.output_lock import held, new_claim, release, staging_of, take
-from beam_joins.transforms.connect import rename
+from beam_joins.pipelines.results.output_lock import held, release, staging_of, take
+from beam_joins.transforms.connect import new_claim, remove_files, rename
 
 _PART_NAME: Final = re.compile(r"-\d{5,}-of-\d{5,}")
 
@@ -158,7 +156,7 @@ def rename_all(moves: Sequence[Move], earlier: Iterable[str], keep: str) -> None
                 os.rename(path, kept)
                 undo.append(Move(path, kept))
             else:
-                FileSystems.delete([path])
+                remove_files([path])
     except BaseException:
         for source, target in reversed(undo):
             os.replace(target, source)

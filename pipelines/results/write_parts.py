@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import remove
@@ -19,7 +18,7 @@ from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.pipelines.results.figure import Figure
 from beam_joins.pipelines.results.in_order import Encode, ordered, write_pieces
 from beam_joins.pipelines.results.output_files import Output
-from beam_joins.transforms.connect import rename
+from beam_joins.transforms.connect import create_file, open_file, rename
 
 _SORTED_BYTES: Final = 1 << 25
 """About so many bytes of records are sorted at a time."""
@@ -156,7 +155,7 @@ class WriteReport(beam.PTransform[Any, Any]):
 def read_report(path: str) -> Report:
     """Reads the report of :class:`WriteReport`. Raises OSError if there is none."""
     tallies, parts, figures = list[Tally](), list[WrittenPart](), list[Figure]()
-    with FileSystems.open(path) as file:
+    with open_file(path) as file:
         for line in file.read().decode().splitlines():
             kind, fields = json.loads(line)
             if kind == WrittenPart.__name__:
@@ -176,6 +175,6 @@ def _as_line(fact: Tally | WrittenPart | Figure) -> tuple[int, str]:
 def _write_report(lines_of_all: tuple[int, Iterable[str]], path: str) -> None:
     part = f"{path}.{uuid.uuid4().hex}"
     with writing(os.path.dirname(path)):
-        with FileSystems.create(part) as file:
+        with create_file(part) as file:
             file.write("\n".join(lines_of_all[1]).encode())
         rename(part, path)

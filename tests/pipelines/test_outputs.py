@@ -17,8 +17,9 @@ from beam_joins.pipelines.formats.change_records import TextRecords
 from beam_joins.pipelines.formats.file_format import BytesWriter
 from beam_joins.pipelines.results.in_order import write_pieces
 from beam_joins.pipelines.results.output_files import Output, Staging
-from beam_joins.pipelines.results.output_lock import Claim, held, lock_of, new_claim, release, staging_of, take
+from beam_joins.pipelines.results.output_lock import held, lock_of, release, staging_of, take
 from beam_joins.pipelines.results.publication import Move, rename_all
+from beam_joins.transforms.engine.claim import Claim, new_claim
 from tests.pipelines.orders_run import Ran, Run, inputs, nothing_is_left, one_sentence
 
 

@@ -11,7 +11,8 @@ from beam_joins.errors import InputError, OutputError
 from beam_joins.io import ReadParquet, WriteParquet
 from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.io.write_parquet import _Result
-from beam_joins.pipelines.results.output_lock import new_claim, take
+from beam_joins.pipelines.results.output_lock import take
+from beam_joins.transforms.engine.claim import new_claim
 
 ROWS = pa.table({"id": [1, 2, None], "name": ["a", None, "c"], "deleted": [False, True, None]})
 

@@ -5,7 +5,6 @@ A store of objects has no folders: names begin alike. Its rename is a copy that 
 """
 
 import errno
-import io
 import os
 import re
 import threading
@@ -15,9 +14,10 @@ from importlib.util import find_spec
 from typing import Any, Final
 from uuid import uuid4
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
-from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins.transforms.engine.object_clients import error_code, objects_at
 
 PART: Final = ".part"
 SECONDS: Final = 8.0
@@ -27,9 +27,6 @@ _OURS: Final = {"builtins", "beam_joins", "pyarrow"}
 _MISSING, _RIGHTS = 404, (401, 403)
 _reached: set[str] = set()
 """The buckets that have answered."""
-
-if FileSystems._pipeline_options is None:  # S3 asks for some, also in a worker of a pool and before there is a pipeline
-    FileSystems.set_options(PipelineOptions([]))
 
 
 def is_remote(path: str) -> bool:
@@ -74,19 +71,45 @@ def exists(path: str) -> bool:
     if not is_remote(path):
         return os.path.exists(path)
     with calling(path):
-        return bool(FileSystems.exists(path))
+        return objects_at(path).exists(path)
+
+
+def open_file(path: str) -> Any:
+    """A file as it is stored, to be read: compressed ones are not unpacked."""
+    return objects_at(path).open(path) if is_remote(path) else open(path, "rb")  # the caller closes it
 
 
 def read_whole(path: str) -> bytes | None:
     """The content of a file; ``None`` if it does not exist. Raises ``OSError``."""
     with calling(path):
         try:
-            with open(path, "rb") if not is_remote(path) else FileSystems.open(path) as file:
-                return bytes(file.read())
+            if is_remote(path):
+                return objects_at(path).read(path)
+            with open(path, "rb") as file:
+                return file.read()
         except Exception as error:
-            if _is_missing(error) or (is_remote(path) and not FileSystems.exists(path)):
+            if _is_missing(error) or (is_remote(path) and not objects_at(path).exists(path)):
                 return None
             raise
+
+
+def read_version(path: str) -> tuple[bytes, str] | None:
+    """The content of a file in a store, and its version; ``None`` if it does not exist. Raises ``OSError``."""
+    with calling(path):
+        try:
+            return objects_at(path).read_version(path)
+        except Exception as error:
+            if _is_missing(error) or not objects_at(path).exists(path):
+                return None
+            raise
+
+
+def write_over(path: str, content: bytes, version: str | None) -> str | None:
+    """Write a file in a store if its version is still this one, ``None`` for one that does not exist; gives the new version,
+    or ``None`` if somebody has written it. Raises ``OSError``.
+    """
+    with calling(path):
+        return objects_at(path).write_over(path, content, version)
 
 
 def _is_missing(error: BaseException) -> bool:
@@ -94,53 +117,23 @@ def _is_missing(error: BaseException) -> bool:
 
 
 def _code(error: BaseException) -> Any:
-    return getattr(_first(error), "code", None)
+    return error_code(_first(error))
 
 
 def create_file(path: str, compression: str = CompressionTypes.AUTO) -> Any:
     """A new file, which is there when it is closed; it may stay empty, also where Beam cannot write such files."""
     if compression == CompressionTypes.AUTO:
         compression = CompressionTypes.detect_compression_type(path)
-    if compression == CompressionTypes.UNCOMPRESSED and FileSystems.get_scheme(path) == "s3":
-        return _S3Object(path)
+    if compression == CompressionTypes.UNCOMPRESSED and is_remote(path):
+        return objects_at(path).create(path)
     return FileSystems.create(path, compression_type=compression)
-
-
-class _S3Object(io.RawIOBase):
-    """Beam uploads an object in parts, and S3 refuses one without any."""
-
-    mode = "wb"
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self._path = path
-        self._file: Any = None
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        if self._file is None:
-            self._file = FileSystems.create(self._path, compression_type=CompressionTypes.UNCOMPRESSED)
-        self._file.write(data)
-        return memoryview(data).nbytes
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        super().close()
-        if self._file is None:
-            client, bucket, key = _s3(self._path)
-            client.client.put_object(Bucket=bucket, Key=key, Body=b"")
-        else:
-            self._file.close()
 
 
 def write_whole(path: str, content: Any) -> None:
     """Write a file; its readers get either the whole new file or the file that was there before."""
     if is_remote(path):
-        with calling(path), create_file(path, CompressionTypes.UNCOMPRESSED) as file:
-            file.write(bytes(content))
+        with calling(path):
+            objects_at(path).write(path, bytes(content))
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
     part = f"{path}.{uuid4().hex[:8]}{PART}"
@@ -160,11 +153,7 @@ def rename(source: str, target: str) -> None:
         os.replace(source, target)
         return
     with calling(target):
-        system = FileSystems.get_filesystem(target)
-        # some do not replace; a store does, and there another process may have given the file its name just now
-        if system.has_dirs() and system.exists(target):
-            system.delete([target])
-        system.rename([source], [target])
+        objects_at(target).rename(source, target)
 
 
 def move(source: str, target: str) -> None:
@@ -188,7 +177,17 @@ def files_below(folder: str, beginning: str = "") -> list[str]:
     """
     below = f"{folder.rstrip('/')}/{beginning}"
     with calling(folder):
-        return sorted(file.path for file in FileSystems.match([f"{below}**"])[0].metadata_list if not file.path.endswith("/"))
+        return sorted(file.path for file in objects_at(folder).below(below) if not file.path.endswith("/"))
+
+
+def matching_files(pattern: str) -> list[FileMetadata]:
+    """The files of another filesystem whose paths match a pattern; the file of exactly this name if it exists. Raises
+    ``OSError``.
+    """
+    with calling(pattern):
+        if re.search(r"[*?\[]", pattern) and objects_at(pattern).exists(pattern):
+            return [FileSystems.get_filesystem(pattern).metadata(pattern)]
+        return list(objects_at(pattern).matching(pattern))
 
 
 def remove_files(paths: Iterable[str]) -> None:
@@ -196,7 +195,7 @@ def remove_files(paths: Iterable[str]) -> None:
     if listed := list(paths):
         try:
             with calling(listed[0]):
-                FileSystems.delete(listed)
+                objects_at(listed[0]).delete(listed)
         except OSError:
             left = [path for path in listed if exists(path)]
             if len(left) == len(listed):
@@ -223,7 +222,7 @@ def unreachable(path: str) -> str:
     if (place := f"{scheme}://{bucket}") in _reached:
         return ""
     try:
-        system = FileSystems.get_filesystem(path)
+        FileSystems.get_filesystem(path)
         is_installed = scheme != "s3" or find_spec("boto3") is not None
     except (ValueError, OSError, ImportError):
         is_installed = False
@@ -236,7 +235,7 @@ def unreachable(path: str) -> str:
     prefix = re.split(r"[*?\[]", path)[0]
     answers = list[BaseException | None]()
     # a thread that nobody waits for: libraries try for minutes
-    asking = threading.Thread(target=_ask, args=(system, prefix if prefix != place else f"{place}/", answers), daemon=True)
+    asking = threading.Thread(target=_ask, args=(prefix if prefix != place else f"{place}/", answers), daemon=True)
     asking.start()
     asking.join(SECONDS)
     if not answers:
@@ -247,34 +246,9 @@ def unreachable(path: str) -> str:
     return ""
 
 
-def _ask(system: Any, prefix: str, answers: list[BaseException | None]) -> None:
+def _ask(prefix: str, answers: list[BaseException | None]) -> None:
     try:
-        if system.has_dirs():
-            system.exists(prefix)
-        elif system.scheme() == "s3":
-            _list_s3(prefix)
-        else:
-            next(iter(system._list(prefix)), None)  # the first page alone
+        objects_at(prefix).answers(prefix)
         answers.append(None)
     except Exception as error:
         answers.append(error)
-
-
-def _list_s3(prefix: str) -> None:
-    """Beam's own listing tries for minutes, and takes a missing bucket for an empty one."""
-    from apache_beam.io.aws.clients.s3 import messages  # noqa: PLC0415  # only where it is used
-
-    client, bucket, key = _s3(prefix)
-    try:
-        client.list(messages.ListRequest(bucket, key))
-    except messages.S3ClientError as error:
-        if error.code != _MISSING or "NoSuchBucket" in str(error):
-            raise
-
-
-def _s3(path: str) -> tuple[Any, str, str]:
-    """Beam's client for S3, and the bucket and the key of a path."""
-    from apache_beam.io.aws.s3io import S3IO, parse_s3_path  # noqa: PLC0415
-
-    system: Any = FileSystems.get_filesystem(path)
-    return S3IO(options=system._options).client, *parse_s3_path(path, object_optional=True)

@@ -16,7 +16,6 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 from pyarrow.fs import FileType, PyFileSystem
 
 from beam_joins.errors import InputError
@@ -30,7 +29,7 @@ from beam_joins.pipelines.formats.envelopes.readers import DELTA
 from beam_joins.pipelines.formats.file_parts import File, Storage
 from beam_joins.pipelines.formats.parquet import ParquetEncoder
 from beam_joins.pipelines.formats.reading import Kind
-from beam_joins.transforms.connect import StateFolder, plain_schema
+from beam_joins.transforms.connect import StateFolder, create_file, plain_schema
 
 with needs("delta"):
     from deltalake import DeltaTable
@@ -267,9 +266,7 @@ class _Reader:
         with writing(path):
             if is_local(path):
                 os.makedirs(folder, mode=0o700, exist_ok=True)
-            writer = ParquetEncoder(self._columns, False).writer(
-                FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED)
-            )
+            writer = ParquetEncoder(self._columns, False).writer(create_file(path, CompressionTypes.UNCOMPRESSED))
         for batch in pa.RecordBatchReader.from_stream(self._table.scan()):
             some = batch.cast(self._columns)[: None if most_rows is None else most_rows - rows]
             rows, size = rows + len(some), size + some.nbytes

@@ -8,10 +8,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from uuid import uuid4
 
 from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import is_local, remove
+from beam_joins.transforms.connect import create_file
 
 
 class RoundFile(Protocol):
@@ -72,7 +72,7 @@ class RoundFiles(Generic[W]):
         with writing(path):
             if is_local(path):
                 os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            opened = self._opened(FileSystems.create(path, compression_type=CompressionTypes.UNCOMPRESSED), path, of)
+            opened = self._opened(create_file(path, CompressionTypes.UNCOMPRESSED), path, of)
         self._open[series] = opened, path
         return opened
 

@@ -16,6 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import CorruptData, OutputError, StateRefused
+from beam_joins.transforms.engine.claim import Claim, claim_at, end_lease, new_claim, take_lease
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
 from beam_joins.transforms.engine.stored_files import (
     PART,
@@ -23,13 +24,16 @@ from beam_joins.transforms.engine.stored_files import (
     exists,
     files_below,
     is_remote,
+    read_version,
     read_whole,
     remove_files,
     unreachable,
+    write_over,
     write_whole,
 )
 
 _CHECKSUMS = 1 << 14
+_LOCK = "lock"
 
 
 @contextmanager
@@ -43,13 +47,14 @@ def _writing(path: str) -> Iterator[None]:
 class StateFiles:
     """Files by their names, paths relative to the folder.
 
-    A lock, on local filesystems, keeps other processes and pipelines away.
+    A lock keeps other processes and pipelines away; in a store it is a lease.
     """
 
     def __init__(self, root: str) -> None:
         self.is_local = not is_remote(root)
         self.root = os.path.abspath(root) if self.is_local else root.rstrip("/")
         self._lock: FileLock | None = None
+        self._lease: Claim | None = None
 
     def __reduce__(self) -> Any:
         return StateFiles, (self.root,)
@@ -63,6 +68,16 @@ class StateFiles:
         """Write a file; see :func:`write_whole`. Raises :class:`OutputError`."""
         with _writing(self.path(name)):
             write_whole(self.path(name), content)
+
+    def put_over(self, name: str, content: bytes, version: str | None) -> bool:
+        """Write a file whose version is still this one, as :meth:`text_version` gives it; gives whether it was. Raises
+        :class:`OutputError`.
+        """
+        if self.is_local:  # under the lock nobody else writes
+            self.put(name, content)
+            return True
+        with _writing(self.path(name)):
+            return write_over(self.path(name), content, version) is not None
 
     def parts(self) -> list[str]:
         """The names of partly written files of the folder itself, left by processes that were killed."""
@@ -103,11 +118,19 @@ class StateFiles:
 
         Raises :class:`CorruptData` for content that is no text.
         """
+        return self.text_version(name)[0]
+
+    def text_version(self, name: str) -> tuple[str | None, str | None]:
+        """The content of a file as text, and its version in a store; ``None`` if it does not exist.
+
+        Raises :class:`CorruptData` for content that is no text.
+        """
+        path = self.path(name)
+        content, version = (read_whole(path), None) if self.is_local else read_version(path) or (None, None)
         try:
-            content = read_whole(self.path(name))
-            return None if content is None else content.decode()
+            return None if content is None else content.decode(), version
         except UnicodeDecodeError as error:
-            raise CorruptData(f"{self.path(name)} has changed since it was written: it is no text") from error
+            raise CorruptData(f"{path} has changed since it was written: it is no text") from error
 
     def exists(self, name: str) -> bool:
         """Whether a file of this name exists."""
@@ -136,19 +159,17 @@ class StateFiles:
                     folder = os.path.dirname(folder)
 
     def lock(self) -> None:
-        """Keep other runs away; raises :class:`StateRefused` if another run holds the lock, or if anybody may
-        write there.
-
-        On filesystems that are not local nothing is locked; they are refused if they do not answer.
+        """Keep other runs away; raises :class:`StateRefused` if another run holds the lock, if anybody may write there, or if the
+        filesystem does not answer.
         """
-        if not self.is_local and (reason := unreachable(self.root)):
-            raise StateRefused(f"{self.root} cannot be reached: {reason}")
+        if not self.is_local:
+            self._take_lease()
         if not self.is_local or self._lock is not None:
             return
         os.makedirs(self.root, mode=0o700, exist_ok=True)
         if os.stat(self.root).st_mode & stat.S_IWOTH:
             raise StateRefused(f"anybody may write into {self.root}, and what is there is trusted: chmod o-w {self.root}")
-        lock = FileLock(self.path("lock"))
+        lock = FileLock(self.path(_LOCK))
         try:
             lock.take(wait=False)
         except OSError:
@@ -156,11 +177,36 @@ class StateFiles:
             raise StateRefused(f"{self.root} is in use by another run: wait for its end, or give each its own folder") from None
         self._lock = lock
 
+    def require_reachable(self) -> None:
+        """Raise :class:`StateRefused` if the filesystem does not answer."""
+        if reason := unreachable(self.root):
+            raise StateRefused(f"{self.root} cannot be reached: {reason}")
+
+    def _take_lease(self) -> None:
+        self.require_reachable()
+        if self._lease is not None:
+            return
+        mine, path = new_claim(), self.path(_LOCK)
+        with _writing(path):
+            other, version = claim_at(path)
+            if other is not None and not other.is_dead:
+                raise StateRefused(
+                    f"{self.root} is in use by another run, process {other.pid} on {other.host}: wait for its end, or give each its "
+                    "own folder (a run that was killed is given up after minutes)"
+                )
+            if not take_lease(path, mine, version):
+                raise StateRefused(f"{self.root} is in use by another run, which began in the same moment")
+        self._lease = mine
+
     def unlock(self) -> None:
         """Let other runs begin."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+        if self._lease is not None:
+            with suppress(OSError):  # it ends by itself
+                end_lease(self.path(_LOCK), self._lease)
+            self._lease = None
 
 
 def _sync(path: str) -> None:

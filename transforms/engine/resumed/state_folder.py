@@ -2,8 +2,9 @@
 memory, and takes the output of a run that ended well.
 
 The layout is described in docs/incremental_runs.md. The files of a run lie in a folder of its own below
-``runs/`` and count only when the manifest names them. Off local disks nothing keeps two runs apart: so a run
-removes its own files only, and after its commit those of runs up to it.
+``runs/`` and count only when the manifest names them. In a store a lease keeps runs apart, which a run that stands
+still loses: so a run removes its own files only, and after its commit those of runs up to it, and the manifest is
+written on the condition that it is still the one that was read.
 """
 
 import json
@@ -51,6 +52,7 @@ from beam_joins.transforms.engine.stored_files import move
 RUNS = "runs"
 _OF_RUN = re.compile(rf"{RUNS}/(\d+)-")
 _ANOTHER, _GONE = "another run has been committed to {} meanwhile", "files that this run has written to {} are gone"
+_LATER = "later runs have been committed meanwhile, perhaps behind this one, which stood still: run it again with the same records"
 _MICROS = 1_000_000
 _ATTACHED = "_beam_joins_state"
 _OF_ONE_RUN = "_beam_joins_without_state"
@@ -109,7 +111,7 @@ class StateFolder:
             raise
 
     def _read(self) -> None:
-        self._text = self.files.text(MANIFEST)
+        self._text, self._version = self.files.text_version(MANIFEST)
         self._before = Manifest() if self._text is None else read_manifest(self._text, self.files.path(MANIFEST))
         self.plan = Plan(self._before)
         self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), self._text is None
@@ -176,9 +178,11 @@ class StateFolder:
             self.files.sync(before.files - self._before.files)
             self.require_current()
             text = write_manifest(before)
-            self.files.put(MANIFEST, text.encode())
+            if not self.files.put_over(MANIFEST, text.encode(), self._version):
+                raise self._refused(_ANOTHER)
             self.files.sync([MANIFEST])
-            self._before, self._text, self.partitions, self.plan.before = before, text, count, before
+            self._before, self.partitions, self.plan.before = before, count, before
+            self._text, self._version = self.files.text_version(MANIFEST)
         finally:
             if not was_open:
                 self.close()
@@ -244,6 +248,12 @@ class StateFolder:
     def _refused(self, why: str) -> StateRefused:
         return StateRefused(f"{why.format(self.files.root)}: this one counts for nothing, run it again")
 
+    def _overtaken(self, now: str | None) -> StateRefused:
+        """What is to be said where this run has been written down, and the manifest is ``now`` that of another one."""
+        if now is None or read_manifest(now, self.files.path(MANIFEST)).run <= self.run:
+            return self._refused(_ANOTHER)
+        return StateRefused(f"{self.files.root}: {_LATER}")
+
     def _turns(self, present: Iterable[str]) -> Iterator[TurnEnded]:
         for name in sorted(name for name in present if name.endswith(".json")):
             try:
@@ -272,11 +282,13 @@ class StateFolder:
         self._manifest = write_manifest(after)
         self.files.sync(written)
         self._journal = write_journal(self._manifest, moves)
-        self.files.put(JOURNAL, self._journal.encode())
-        self.files.sync([JOURNAL])
-        if self.files.text(MANIFEST) not in (self._text, self._manifest):
-            self._remove_journal(self._journal)
+        if not self.files.put_over(JOURNAL, self._journal.encode(), None):
+            self._journal = None
             raise self._refused(_ANOTHER)
+        self.files.sync([JOURNAL])
+        if (now := self.files.text(MANIFEST)) not in (self._text, self._manifest):
+            self._remove_journal(self._journal)
+            raise self._overtaken(now)
 
     def finish(self) -> None:
         """Carry out the commit that was written down: rename the files, replace the manifest, and remove the
@@ -287,7 +299,7 @@ class StateFolder:
             self._recover()
         self._text = self.files.text(MANIFEST)
         if self._text != self._manifest:
-            raise self._refused(_ANOTHER)
+            raise self._overtaken(self._text)
         self._before, self._journal = read_manifest(self._text, self.files.path(MANIFEST)), None
         with suppress(OSError):  # what stays is removed behind a later commit
             self._remove_left()
@@ -304,14 +316,14 @@ class StateFolder:
         if journal is None:
             return
         manifest, moves = read_journal(journal, self.files.path(JOURNAL))
-        now, name = self.files.text(MANIFEST), self.files.path(MANIFEST)
+        (now, version), name = self.files.text_version(MANIFEST), self.files.path(MANIFEST)
         if now not in (None, manifest) and read_manifest(now or "", name).run >= read_manifest(manifest, name).run:
             self._remove_journal(journal)  # written too late to count
             return
         for source, target in moves:
             move(source, target)
         if self.files.text(JOURNAL) == journal:  # else another process has finished it, and another run may have been committed
-            self.files.put(MANIFEST, manifest.encode())
+            self.files.put_over(MANIFEST, manifest.encode(), version)  # else another process has finished it just now
             self.files.sync([MANIFEST])
             self._remove_journal(journal)
 
