@@ -19,10 +19,8 @@ from xxhash import xxh3_64_hexdigest
 
 _RAW: Final = CompressionTypes.UNCOMPRESSED
 _IN_ONE: Final = 8 << 20
-"""The largest number of bytes that are written in one request."""
-_LOOK: Final = 1 << 20
-"""The number of bytes that the first request for an object reads."""
-_MISSING, _CONFLICT, _CHANGED, _NO_RANGE = 404, 409, 412, 416
+"""The largest number of bytes that one request writes, and that it reads where less is asked for."""
+_TOO_LARGE, _MISSING, _CONFLICT, _CHANGED, _NO_RANGE = 400, 404, 409, 412, 416
 _AT_ONCE: Final = 1000
 """The most objects that S3 deletes in a request."""
 
@@ -122,8 +120,51 @@ class Objects:
         return self.version(content)
 
 
-class _Downloaded(io.BytesIO):
+class _Ranges(io.RawIOBase):
+    """An object that is read in ranges, as it is asked for; ``get`` gives the bytes from a place up to another one, and the size
+    of the whole.
+    """
+
     mode = "rb"
+
+    def __init__(self, get: Callable[[int, int], tuple[bytes, int]], size: Callable[[], int]) -> None:
+        super().__init__()
+        self._get, self._ask_size = get, size
+        self._at = 0
+        self._size: int | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_END and self._size is None:
+            self._size = self._ask_size()
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size or 0}[whence]
+        return self._at
+
+    def readall(self) -> bytes:  # else it comes in small pieces
+        whole = bytearray()
+        while some := self.read(_IN_ONE if self._size is None else max(_IN_ONE, self._size - self._at)):
+            whole += some
+        return bytes(whole)
+
+    def readinto(self, buffer: Any) -> int:
+        if self._size is not None and self._at >= self._size:
+            return 0
+        content, self._size = self._get(self._at, self._at + len(buffer))
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)
+
+
+def _reader(get: Callable[[int, int], tuple[bytes, int]], size: Callable[[], int]) -> Any:
+    return io.BufferedReader(_Ranges(get, size), _IN_ONE)
 
 
 class _Upload(io.RawIOBase):
@@ -193,15 +234,19 @@ class _S3(_Listed):
 
     def open(self, path: str) -> Any:
         bucket, key = _bucket_and_key(path)
-        try:
-            answer = self._client.get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{_LOOK - 1}")
-        except Exception as error:
-            if error_code(error) != _NO_RANGE:
-                raise
-            return _Downloaded()  # it is empty
-        whole = int(answer.get("ContentRange", "/0").rpartition("/")[2])
-        content = answer["Body"].read()
-        return _Downloaded(content) if whole <= len(content) else self._io().open(path, "r")
+
+        def get(start: int, stop: int) -> tuple[bytes, int]:
+            try:
+                answer = self._client.get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}")
+            except Exception as error:
+                if error_code(error) != _NO_RANGE:
+                    raise
+                return b"", start  # it is empty, or ends here
+            content = answer["Body"].read()
+            size = answer.get("ContentRange", "").rpartition("/")[2]
+            return content, int(size) if size else len(content)
+
+        return _reader(get, lambda: int(self._client.head_object(Bucket=bucket, Key=key)["ContentLength"]))
 
     def create(self, path: str) -> Any:
         return _Upload(lambda content: self.write(path, content), lambda: self._io().open(path, "w"))
@@ -250,7 +295,14 @@ class _S3(_Listed):
                     raise OSError(f"s3://{bucket}/{refused['Key']}: {refused.get('Message') or refused.get('Code')}")
 
     def rename(self, source: str, target: str) -> None:
-        self._io().rename(source, target)
+        (bucket, key), (into, name) = _bucket_and_key(source), _bucket_and_key(target)
+        try:
+            self._client.copy_object(Bucket=into, Key=name, CopySource={"Bucket": bucket, "Key": key})
+        except Exception as error:
+            if error_code(error) != _TOO_LARGE:
+                raise
+            self._io().copy(source, target)  # in parts
+        self._client.delete_object(Bucket=bucket, Key=key)
 
     def read_version(self, path: str) -> tuple[bytes, str]:
         return self._get(path)
@@ -297,7 +349,18 @@ class _Gcs(_Listed):
         return self._client.bucket(bucket).blob(key)
 
     def open(self, path: str) -> Any:
-        return self._io().open(path, "r")
+        blob = self._blob(path)
+
+        def size() -> int:
+            if blob.size is None:
+                blob.reload()
+            return int(blob.size)
+
+        def get(start: int, stop: int) -> tuple[bytes, int]:
+            whole = size()
+            return (blob.download_as_bytes(start=start, end=min(stop, whole) - 1) if start < whole else b""), whole
+
+        return _reader(get, size)
 
     def create(self, path: str) -> Any:
         return _Upload(lambda content: self.write(path, content), lambda: self._io().open(path, "w"))
@@ -331,7 +394,7 @@ class _Gcs(_Listed):
     def read_version(self, path: str) -> tuple[bytes, str]:
         blob = self._blob(path)
         blob.reload()
-        return bytes(blob.download_as_bytes(if_generation_match=blob.generation)), str(blob.generation)
+        return bytes(blob.download_as_bytes(if_generation_match=blob.generation)), str(blob.generation or 0)
 
     def write_over(self, path: str, content: bytes, version: str | None) -> str | None:
         blob = self._blob(path)
@@ -344,7 +407,7 @@ class _Gcs(_Listed):
                 there, now = self.read_version(path)
                 return now if there == content else None
             return None
-        return str(blob.generation)
+        return str(blob.generation or 0)
 
 
 def _by_bucket(paths: Iterable[str]) -> Iterable[tuple[str, list[str]]]:

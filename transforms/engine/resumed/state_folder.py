@@ -11,6 +11,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
@@ -53,6 +54,8 @@ RUNS = "runs"
 _OF_RUN = re.compile(rf"{RUNS}/(\d+)-")
 _ANOTHER, _GONE = "another run has been committed to {} meanwhile", "files that this run has written to {} are gone"
 _LATER = "later runs have been committed meanwhile, perhaps behind this one, which stood still: run it again with the same records"
+_AT_ONCE = 8
+"""The number of files that are read side by side, as a store takes its time for each."""
 _MICROS = 1_000_000
 _ATTACHED = "_beam_joins_state"
 _OF_ONE_RUN = "_beam_joins_without_state"
@@ -254,14 +257,17 @@ class StateFolder:
             return self._refused(_ANOTHER)
         return StateRefused(f"{self.files.root}: {_LATER}")
 
-    def _turns(self, present: Iterable[str]) -> Iterator[TurnEnded]:
-        for name in sorted(name for name in present if name.endswith(".json")):
-            try:
-                content = self.files.get(name)
-            except FileNotFoundError:
-                self.require_current()  # another one may have been committed just now
-                raise self._refused(_GONE) from None
-            yield TurnEnded(**json.loads(content.to_pybytes()))
+    def _turns(self, present: Iterable[str]) -> list[TurnEnded]:
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            return list(threads.map(self._turn, sorted(name for name in present if name.endswith(".json"))))
+
+    def _turn(self, name: str) -> TurnEnded:
+        try:
+            content = self.files.get(name)
+        except FileNotFoundError:
+            self.require_current()  # another one may have been committed just now
+            raise self._refused(_GONE) from None
+        return TurnEnded(**json.loads(content.to_pybytes()))
 
     def prepare(self, moves: Sequence[tuple[str, str]] = ()) -> None:
         """Write down the work of :meth:`finish`: from then on the run counts, and whoever opens the folder
@@ -271,7 +277,7 @@ class StateFolder:
         """
         self.require_current()
         present = set(self.files.names(self._attempt))
-        turns = list(self._turns(present))
+        turns = self._turns(present)
         stages = after_run(self._stages, turns, self._groups)
         transforms = {label: each.fingerprint for label, each in self.plan.decisions.items()}
         after = Manifest(self.run, self.partitions or 1, self.inputs, stages, transforms, sorted(self.plan.read_again))
