@@ -14,10 +14,12 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.io.avroio import _FastAvroSource
-from apache_beam.io.aws.s3filesystem import S3FileSystem
-from apache_beam.io.aws.s3io import S3IO, parse_s3_path
+from apache_beam.io.aws.clients.s3.boto3_client import Client
+from apache_beam.io.aws.s3io import S3IO
+from apache_beam.io.filesystem import FileSystem
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.gcp.gcsfilesystem import GCSFileSystem
+from apache_beam.io.gcp.gcsio import GcsIO, create_storage_client
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.common import MethodWrapper
 from apache_beam.runners.portability import portable_runner
@@ -35,7 +37,7 @@ PRIVATE = {
     "pipelines/formats/avro_blocks.py": {"_FastAvroSource"},
     "pipelines/runners/direct_channel.py": {"_data_buffer_time_limit_ms", "_exception", "_external_payload", "_futures_by_id"},
     "pipelines/runners/flink_job.py": {"_job_id"},
-    "transforms/engine/stored_files.py": {"_pipeline_options"},
+    "transforms/engine/object_clients.py": {"_pipeline_options"},
     "transforms/engine/fingerprints.py": {"_current_transform"},
     "transforms/engine/stored_content.py": {"_main_tag"},
 }
@@ -164,13 +166,14 @@ def test_avro_records_are_read_from_a_range_by_the_source_of_beam() -> None:
 
 
 def test_file_systems_list_a_prefix_and_have_their_options() -> None:
-    look = "Beam's file systems have changed: look at _ask in transforms/engine/stored_files.py"
+    look = "Beam's file systems have changed: look at transforms/engine/object_clients.py"
     assert len(signature(GCSFileSystem._list).parameters) == 2, look
-    assert S3FileSystem(PipelineOptions([]))._options is not None, look
     assert hasattr(FileSystems, "_pipeline_options"), look
-    assert "options" in signature(S3IO).parameters, look
-    assert uses(S3IO.__init__, "client"), look
-    assert parse_s3_path("s3://bucket/", object_optional=True) == ("bucket", ""), look
+    assert {"client", "options"} <= signature(S3IO).parameters.keys(), look
+    assert uses(Client.__init__, "client"), look
+    assert list(signature(GcsIO).parameters)[:2] == ["storage_client", "pipeline_options"], look
+    assert next(iter(signature(create_storage_client).parameters)) == "pipeline_options", look
+    assert re.match(FileSystem.translate_pattern("s3://b/*.a"), "s3://b/c.a"), look
 
 
 class _Labelled(beam.PTransform[Any, Any]):

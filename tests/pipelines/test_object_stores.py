@@ -1,7 +1,9 @@
 """Inputs, results and states in a store of objects: what is written there is byte for byte what is written on a disk."""
 
 import json
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from beam_joins.errors import InputError
 from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
-from beam_joins.pipelines.results.output_lock import lock_of, staging_of, take
+from beam_joins.pipelines.results.output_lock import lock_of, release, staging_of, take
 from beam_joins.pipelines.results.publication import Publication
 from beam_joins.transforms.engine import stored_files
 from beam_joins.transforms.engine.claim import new_claim
@@ -148,6 +150,17 @@ def test_a_lock_that_cannot_be_read_is_no_lock_that_is_missing(store: Store) -> 
         take(output, new_claim())
     with pytest.raises(InputError, match="is being written by another run"):
         take(output, new_claim())
+
+
+@pytest.mark.parametrize(("seconds", "is_taken"), [(100, False), (-20, False), (-200, True)])
+def test_the_claim_of_a_machine_that_is_gone_does_not_block_an_output_for_ever(store: Store, seconds: int, is_taken: bool) -> None:
+    dead, mine = new_claim()._replace(host="a pod", until=time.time_ns() + seconds * 10**9), new_claim()
+    store.put(lock_of("bucket://out/l.jsonl"), json.dumps(dead).encode())
+    store.put(f"{staging_of('bucket://out/l.jsonl', dead)}/part", b"")
+    with nullcontext() if is_taken else pytest.raises(InputError, match="is being written by another run, process .* on a pod"):
+        take("bucket://out/l.jsonl", mine)
+    assert any(name.endswith("/part") for name in store.names("bucket://out/")) is not is_taken
+    release("bucket://out/l.jsonl", mine)
 
 
 def test_the_next_run_of_an_output_removes_what_no_claim_is_of(store: Store, own_directory: Path) -> None:

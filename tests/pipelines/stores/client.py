@@ -43,6 +43,44 @@ def write(place: str) -> int:
     return 0
 
 
+def conditions(place: str) -> int:
+    """Write an object on conditions."""
+    from beam_joins.transforms.engine.object_clients import objects_at
+
+    path = f"{place}state-of-tests/conditions/a"
+    objects = objects_at(path)
+    first = objects.write_over(path, b"one", None)
+    assert first is not None
+    assert objects.write_over(path, b"one", None) == first, "an answer that was lost"
+    assert objects.write_over(path, b"other", None) is None
+    second = objects.write_over(path, b"two", first)
+    assert second not in (None, first)
+    assert objects.write_over(path, b"other", first) is None
+    assert objects.read_version(path) == (b"two", second)
+    objects.delete([path, f"{path}/not-there"])
+    assert objects.write_over(path, b"other", second) is None
+    assert not objects.exists(path)
+    large = bytes(range(256)) * (70 << 10)  # 17.5 MB, in parts
+    objects.write(path, large)
+    with objects.open(path) as file:
+        assert (file.read(7), file.seek(-9, 2), file.read(), file.seek(0), file.read()) == (
+            large[:7],
+            len(large) - 9,
+            large[-9:],
+            0,
+            large,
+        )
+    objects.rename(path, f"{path}-renamed")
+    assert [file.path for file in objects.matching(f"{path}*")] == [f"{path}-renamed"]
+    with objects.create(path) as file:
+        assert file.write(b"") == 0
+    assert objects.read(path) == b""
+    with objects.open(path) as file:
+        assert file.read() == b""
+    objects.delete([path, f"{path}-renamed"])
+    return 0
+
+
 def put(place: str, folder: str) -> int:
     """Copy a folder into the bucket of inputs."""
     from beam_joins.transforms.connect import write_whole
@@ -64,7 +102,7 @@ def get(place: str, folder: str) -> int:
     return 0
 
 
-DO: dict[str, Any] = {"orders": orders, "write": write, "put": put, "get": get}
+DO: dict[str, Any] = {"orders": orders, "conditions": conditions, "write": write, "put": put, "get": get}
 
 if __name__ == "__main__":
     sys.path.append(sys.argv[1])

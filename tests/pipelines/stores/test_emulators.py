@@ -82,6 +82,12 @@ def test_writers_write_what_they_write_on_a_disk_and_leave_nothing_hidden(own_di
     require_same(client, store, "written")
 
 
+@pytest.mark.s3  # the emulator of Google's does not know conditions
+def test_an_object_is_written_only_over_the_version_that_was_read(client: Client) -> None:
+    ran = client("s3", "conditions", PLACES["s3"])
+    assert ran.returncode == 0, ran.stderr
+
+
 def require_same(client: Client, store: str, folder: str) -> None:
     assert client(store, "get", f"{PLACES[store]}out-of-tests/{folder}", f"copy/{folder}").returncode == 0
     expected, copy = tree(f"out-of-tests/{folder}"), tree(f"copy/{folder}")

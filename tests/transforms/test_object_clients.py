@@ -1,0 +1,118 @@
+"""Clients of stores of objects: what is asked of them, and how often; those of S3 are tried on its emulator."""
+
+import io
+import os
+from typing import Any
+
+import pytest
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from beam_joins.transforms.engine import object_clients
+from beam_joins.transforms.engine.object_clients import Objects, objects_at
+from tests.object_store import Store
+
+PATH = "gs://bucket/a/b"
+
+
+class Refused(Exception):
+    """As the client's, which has the status of the answer."""
+
+    code = 412
+
+
+class Blob:
+    """An object of Google Cloud Storage whose store keeps to conditions."""
+
+    def __init__(self, stored: dict[str, tuple[bytes, int]], name: str) -> None:
+        self.stored, self.name, self.generation = stored, name, None
+        self.size: int | None = None
+
+    def upload_from_string(self, content: bytes, *, content_type: str, if_generation_match: int | None = None) -> None:
+        assert content_type == "application/octet-stream"
+        now = self.stored.get(self.name, (b"", 0))[1]
+        if if_generation_match not in (None, now):
+            raise Refused
+        self.stored[self.name] = content, now + 1
+        self.generation = now + 1
+
+    def reload(self) -> None:
+        content, self.generation = self.stored[self.name]
+        self.size = len(content)
+
+    def download_as_bytes(self, start: int = 0, end: int | None = None, if_generation_match: int | None = None) -> bytes:
+        content, generation = self.stored[self.name]
+        assert if_generation_match in (None, generation)
+        return content[start : None if end is None else end + 1]
+
+
+class Client:
+    def __init__(self) -> None:
+        self.stored = dict[str, tuple[bytes, int]]()
+
+    def bucket(self, name: str) -> "Client":
+        assert name == "bucket"
+        return self
+
+    def blob(self, name: str) -> Blob:
+        return Blob(self.stored, name)
+
+
+@pytest.fixture
+def google() -> Any:
+    made = object.__new__(object_clients._Gcs)
+    made._client = Client()
+    return made
+
+
+def test_an_object_of_google_is_written_only_over_the_generation_that_was_read(google: Any) -> None:
+    first = google.write_over(PATH, b"one", None)
+    assert google.read_version(PATH) == (b"one", first)
+    assert google.write_over(PATH, b"other", None) is None
+    assert google.write_over(PATH, b"one", None) == first, "the answer to an attempt was lost"
+    second = google.write_over(PATH, b"two", first)
+    assert second not in (None, first)
+    assert google.write_over(PATH, b"other", first) is None
+    assert google.read(PATH) == b"two"
+
+
+def test_an_object_of_google_is_read_in_ranges(google: Any) -> None:
+    content = os.urandom(20 << 20)
+    google.write(PATH, content)
+    with google.open(PATH) as file:
+        assert file.read(10) == content[:10]
+        assert (file.seek(-10, io.SEEK_END), file.read()) == (len(content) - 10, content[-10:])
+        assert (file.seek(1), file.read()) == (1, content[1:])
+        assert (file.seek(len(content) + 5), file.read()) == (len(content) + 5, b"")
+
+
+def test_a_client_is_kept_while_the_options_are_the_same(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FileSystems, "_pipeline_options", PipelineOptions([]))
+    first = objects_at("bucket://in/a")
+    monkeypatch.setattr(FileSystems, "_pipeline_options", PipelineOptions([]))
+    assert objects_at("bucket://out/b") is first
+    monkeypatch.setattr(FileSystems, "_pipeline_options", PipelineOptions(["--s3_region_name=there"]))
+    assert objects_at("bucket://out/b") is not first
+
+
+def test_a_file_system_without_conditions_compares_before_it_writes(store: Store) -> None:
+    objects, path = Objects(PipelineOptions([])), "bucket://in/a"
+    first = objects.write_over(path, b"one", None)
+    assert objects.write_over(path, b"other", None) is None
+    assert objects.write_over(path, b"two", first) is not None
+    assert objects.write_over(path, b"other", first) is None
+    assert store.objects[path] == b"two"
+
+
+class Parts(io.BytesIO):
+    def close(self) -> None:  # so that the test sees the content
+        pass
+
+
+def test_a_small_object_is_written_at_once_and_a_large_one_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_clients, "_IN_ONE", 10)
+    whole, parts = list[bytes](), Parts()
+    for pieces in ([], [b"abc", memoryview(b"def")], [b"0123456", b"789ab", b"c"]):
+        with object_clients._Upload(whole.append, lambda: parts) as file:
+            assert [file.write(each) for each in pieces] == [len(each) for each in pieces]
+    assert (whole, parts.getvalue()) == ([b"", b"abcdef"], b"0123456789abc")
