@@ -4,13 +4,14 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from google.api_core.exceptions import BadRequest, Conflict, GoogleAPIError, NotFound, PreconditionFailed, RetryError
+from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFailed, RetryError
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import GoogleAuthError
 from google.cloud import bigquery
@@ -25,7 +26,9 @@ from beam_joins.pipelines.io.sinks.merge_once import KeyedTable, LastChanges, Me
 from beam_joins.transforms.connect import PlainRows
 
 _FORM: Final = re.compile(r"[a-z][a-z0-9.:-]*[a-z0-9]\.\w+\.[\w -]+")
-_SECONDS: Final = 10
+_ERRORS: Final = (GoogleAPIError, GoogleAuthError, RequestException)
+_SECONDS, _SECONDS_OF_A_JOB = 10, 60
+"""The time to ask again in where BigQuery does not answer: before the work, and while a job of it runs."""
 _RETRY: Final = DEFAULT_RETRY.with_timeout(_SECONDS)
 _BRIEFLY: Final[Any] = {"retry": _RETRY, "timeout": _SECONDS}
 _UNTIL_EXPIRED: Final = timedelta(days=1)
@@ -34,6 +37,7 @@ _DELETED: Final = "deleted"
 _BEHIND: Final = "another merge has been first"
 _LOAD: Final = {
     "sourceFormat": "PARQUET",
+    "createDisposition": "CREATE_NEVER",
     "writeDisposition": "WRITE_EMPTY",
     "parquetOptions": {"enableListInference": True},
     "decimalTargetTypes": ["NUMERIC", "BIGNUMERIC"],
@@ -122,10 +126,8 @@ class BigQueryTable(KeyedTable):
             self._fitting(client, there, create=True, widen=run.number is not None and memory.run is not None)
             if run.is_done(self.path, memory.run, memory.checksum) or not (changes or run.anew):
                 return memory.merges
-            loaded = self._loaded(client, there, changes) if changes else None
-            self._transact(client, there, run, memory, loaded)
-            if loaded is not None:
-                client.delete_table(loaded, not_found_ok=True, **_BRIEFLY)
+            with self._loaded(client, there, changes) as loaded:
+                self._transact(client, there, run, memory, loaded)
             return memory.merges + 1
 
     def _there(self, client: bigquery.Client, *, create: bool = False) -> bigquery.Table | None:
@@ -182,23 +184,28 @@ class BigQueryTable(KeyedTable):
         self._ask(client, runs, new, application=run.application)
         return _Memory(None, None, merges)
 
-    def _loaded(self, client: bigquery.Client, there: bigquery.Table, changes: LastChanges) -> str:
-        """The table that the changes are loaded into, by a name that is theirs: others that load the same find it."""
-        name = f"{self._table}_beam_joins_{changes.checksum:016x}"
+    @contextmanager
+    def _loaded(self, client: bigquery.Client, there: bigquery.Table, changes: LastChanges) -> Iterator[str | None]:
+        """The table that the changes are loaded into, which nobody else has; none without changes."""
+        if not changes:
+            yield None
+            return
+        name = f"{self._table}_beam_joins_{uuid4().hex}"
         table = _table(name, [*({**field, "name": _loaded_name(n)} for n, field in enumerate(self._fields)), _DELETED_FIELD])
         table.expires = datetime.now(UTC) + _UNTIL_EXPIRED
-        table = client.create_table(table, exists_ok=True, **_BRIEFLY)
-        if table.num_rows:
-            return name
-        with tempfile.TemporaryFile() as file:
-            self._write(changes, file)
-            config: Any = bigquery.LoadJobConfig.from_api_repr({"load": _LOAD})
-            try:
-                job = client.load_table_from_file(file, name, rewind=True, job_config=config, location=there.location, timeout=60)
-                job.result(retry=DEFAULT_RETRY.with_timeout(60))
-            except Conflict:
-                pass  # it has been loaded meanwhile
-        return name
+        client.create_table(table, **_BRIEFLY)
+        try:
+            with tempfile.TemporaryFile() as file:
+                self._write(changes, file)
+                config: Any = bigquery.LoadJobConfig.from_api_repr({"load": _LOAD})
+                job = client.load_table_from_file(
+                    file, name, rewind=True, job_config=config, location=there.location, timeout=_SECONDS_OF_A_JOB
+                )
+                job.result(retry=DEFAULT_RETRY.with_timeout(_SECONDS_OF_A_JOB))
+            yield name
+        finally:
+            with suppress(*_ERRORS):  # it expires
+                client.delete_table(name, not_found_ok=True, **_BRIEFLY)
 
     def _write(self, changes: LastChanges, file: Any) -> None:
         """Writes the changes as a file of Parquet. Raises InputError for a null in a list."""
@@ -229,10 +236,7 @@ class BigQueryTable(KeyedTable):
             statements.append(f"DELETE FROM {_quoted(self._table)} WHERE TRUE")
         if loaded is not None:
             statements.append(self._inserting(loaded) if run.anew else self._merging(loaded))
-        try:
-            self._ask(client, there, ";\n".join([*statements, "COMMIT TRANSACTION", ""]))
-        except NotFound as error:  # another process has merged the same and removed what is loaded, or it has expired
-            raise Overtaken(_said(error)) from error
+        self._ask(client, there, ";\n".join([*statements, "COMMIT TRANSACTION", ""]))
 
     def _inserting(self, loaded: str) -> str:
         columns = {f"`{name}`": _loaded_name(number) for number, name in enumerate(self.schema.names)}
@@ -262,7 +266,7 @@ class BigQueryTable(KeyedTable):
         parameters = [bigquery.ScalarQueryParameter(name, "STRING", value) for name, value in values.items()]
         config = bigquery.QueryJobConfig(query_parameters=parameters)
         job = client.query(query, job_config=config, location=beside.location, **_BRIEFLY)
-        return iter(job.result(retry=DEFAULT_RETRY.with_timeout(60)))
+        return iter(job.result(retry=DEFAULT_RETRY.with_timeout(_SECONDS_OF_A_JOB)))
 
     @contextmanager
     def _connected(self, kind: type[InputError]) -> Iterator[bigquery.Client]:
@@ -271,10 +275,10 @@ class BigQueryTable(KeyedTable):
             credentials = AnonymousCredentials() if "BIGQUERY_EMULATOR_HOST" in os.environ else None  # type: ignore[no-untyped-call]
             with bigquery.Client(project=self._table.rsplit(".", 2)[0], credentials=credentials) as client:
                 yield client
-        except (GoogleAPIError, GoogleAuthError, RequestException) as error:
+        except _ERRORS as error:
             line = _said(error)
-            behind = isinstance(error, BadRequest) and (_BEHIND in line or "concurrent update" in line)
-            if kind is OutputError and (behind or isinstance(error, PreconditionFailed)):
+            behind = _BEHIND in line or "concurrent update" in line or isinstance(error, PreconditionFailed)
+            if behind and kind is OutputError:
                 raise Overtaken(line) from error
             raise kind(f"cannot write {self.path}: {line}") from error
 
