@@ -201,7 +201,7 @@ def _duckdb_type(field: Mapping[str, Any]) -> str:
 def _shown(field: Mapping[str, Any], value: Any) -> Any:
     """A value in JSON as BigQuery has it."""
     if field.get("mode") == "REPEATED":
-        return [{"v": _shown({**field, "mode": "NULLABLE"}, each)} for each in value]
+        return [{"v": _shown({**field, "mode": "NULLABLE"}, each)} for each in value or ()]
     if value is None:
         return None
     if field["type"] == "RECORD":
