@@ -35,16 +35,16 @@ _UNTIL_EXPIRED: Final = timedelta(days=1)
 _RUNS: Final = (("application", "STRING"), ("id", "STRING"), ("run", "INTEGER"), ("checksum", "INTEGER"), ("merges", "INTEGER"))
 _DELETED: Final = "deleted"
 _BEHIND: Final = "another merge has been first"
+_DECIMALS: Final = ("NUMERIC", "BIGNUMERIC")
 _LOAD: Final = {
     "sourceFormat": "PARQUET",
     "createDisposition": "CREATE_NEVER",
     "writeDisposition": "WRITE_EMPTY",
     "parquetOptions": {"enableListInference": True},
-    "decimalTargetTypes": ["NUMERIC", "BIGNUMERIC"],
+    "decimalTargetTypes": _DECIMALS,
     "columnNameCharacterMap": "V2",  # letters that are not of English
 }
 _LEGACY: Final = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "STRUCT": "RECORD"}
-_DIGITS: Final = {"NUMERIC": (38, 9), "BIGNUMERIC": (76, 38)}
 
 
 class WriteBigQuery(MergeOnce):
@@ -139,7 +139,7 @@ class BigQueryTable(KeyedTable):
             try:
                 client.get_dataset(dataset, **_BRIEFLY)
             except NotFound as error:
-                raise InputError(f"{self.path}: there is no dataset {dataset}: create it") from error
+                raise InputError(f"{self.path}: there is no dataset {dataset}, or none that you may see: create it") from error
         return client.create_table(_table(self._table, self._fields), exists_ok=True, **_BRIEFLY) if create else None
 
     def _fitting(self, client: bigquery.Client, there: bigquery.Table | None, *, create: bool, widen: bool) -> None:
@@ -163,7 +163,7 @@ class BigQueryTable(KeyedTable):
         name, type_there = field["name"], _kind(field)
         if name in self._rows.keys and not self._rows.nullable_key:
             type_there = type_there.removesuffix(" NOT NULL")
-        if "precision" in field and kind in _DIGITS:
+        if "precision" in field and kind in _DECIMALS:
             stored = self._rows.schema.field(name).type
             precision, scale = int(field["precision"]), int(field.get("scale", 0))
             if stored.scale <= scale and stored.precision - stored.scale <= precision - scale:

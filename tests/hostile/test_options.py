@@ -182,7 +182,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "WriteDelta": {
         **{"path": ("d", "text"), "key": ("id", NAME), "application": (None, NAME), "storage_options": (None, "none settings")},
     },
-    "WriteBigQuery": {"table": ("p.d.t", ""), "key": ("id", NAME), "application": (None, NAME)},
+    "WriteBigQuery": {"table": ("shop.sales.t", ""), "key": ("id", NAME), "application": (None, NAME)},
     "WriteDuckLake": {
         **{"catalog": ("l", "text"), "table": ("t", "text"), "key": ("id", NAME), "application": (None, NAME)},
         "data_path": (None, NAME),

@@ -219,7 +219,7 @@ def test_what_is_missing_is_one_sentence(big_query: BigQuery, monkeypatch: pytes
                 getattr(WriteBigQuery(table).into(rows), each)(**options)
             return str(raised.value)
 
-        assert asked("shop.none.t") == "bigquery:shop.none.t: there is no dataset shop.none: create it"
+        assert asked("shop.none.t") == "bigquery:shop.none.t: there is no dataset shop.none, or none that you may see: create it"
         with monkeypatch.context() as patched:
             patched.setattr(big_query, "before", lambda *request: _refuse(403, "accessDenied", "Access Denied: Table shop:sales.t"))
             assert asked() == "cannot write bigquery:shop.sales.t: Access Denied: Table shop:sales.t"
