@@ -31,7 +31,10 @@ _QUICK = {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw"}
 _FLAGS = ("-gcflags=all=-N -l", "-ldflags=-s -w")
 
 
-_EMULATORS = ("moto[server]>=5,<6", "gcp-storage-emulator>=2024")  # and boto3 with the first
+_EMULATORS = (
+    *("moto[server]>=5,<6", "gcp-storage-emulator>=2024"),  # and boto3 with the first
+    *("bqemulator>=1.4", "duckdb<2", "numpy"),  # which the emulator needs for functions of DuckDB 1
+)
 
 
 class NotInstalled(Exception):
@@ -70,7 +73,7 @@ def jars() -> None:
 
 
 def emulators() -> None:
-    """Make an environment with the emulators of S3 and of Google Cloud Storage."""
+    """Make an environment with the emulators of S3, of Google Cloud Storage and of BigQuery."""
     run(sys.executable, "-m", "venv", "--clear", str(programs.EMULATORS_CACHE))
     run(str(programs.EMULATORS_CACHE / "bin" / "python"), "-m", "pip", "install", "--quiet", *_EMULATORS)
 

@@ -31,7 +31,7 @@ def postgres() -> Path | None:
 
 def emulators() -> Path | None:
     """An environment of its own with the emulators of stores, whose packages are not those of this one."""
-    complete = all((EMULATORS_CACHE / "bin" / name).exists() for name in ("moto_server", "gcp-storage-emulator"))
+    complete = all((EMULATORS_CACHE / "bin" / name).exists() for name in ("moto_server", "gcp-storage-emulator", "bqemulator"))
     return EMULATORS_CACHE if complete else None
 
 

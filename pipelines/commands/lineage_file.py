@@ -151,7 +151,11 @@ def dataset_at(address: str, table: str = "") -> tuple[str, str]:
     (('postgres://db:5432', 'shop.public.orders'), ('kafka://a:9092', 'shop.orders'))
     >>> dataset_at("ducklake:/lake.ducklake?table=orders", "orders")
     ('ducklake:/lake.ducklake', 'main.orders')
+    >>> dataset_at("bigquery:shop.sales.orders", "shop.sales.orders")
+    ('bigquery', 'shop.sales.orders')
     """
+    if address.startswith("bigquery:"):
+        return "bigquery", table
     if address.startswith("ducklake:"):  # of which OpenLineage says nothing
         catalog = address.removeprefix("ducklake:").partition("?table=")[0]
         return f"ducklake:{os.path.abspath(catalog) if '://' not in catalog else catalog}", f"main.{table}"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from beam_joins.pipelines.io.read_kafka_change_events import ReadKafkaChangeEvents
     from beam_joins.pipelines.io.read_parquet import ReadParquet
     from beam_joins.pipelines.io.read_postgres import ReadPostgres
+    from beam_joins.pipelines.io.write_big_query import WriteBigQuery
     from beam_joins.pipelines.io.write_changelog import WriteChangelog
     from beam_joins.pipelines.io.write_delta import WriteDelta
     from beam_joins.pipelines.io.write_duck_lake import WriteDuckLake
@@ -37,6 +38,7 @@ __all__ = [
     "ReadKafkaChangeEvents",
     "ReadParquet",
     "ReadPostgres",
+    "WriteBigQuery",
     "WriteChangelog",
     "WriteDelta",
     "WriteDuckLake",

@@ -106,10 +106,18 @@ def _lake(address: str) -> Address:
     return Address(address, table, {"catalog": catalog, "table": table})
 
 
+def _big_query(address: str) -> Address:
+    table = address.partition(":")[2]
+    if table.count(".") < 2:
+        raise InputError(f"name a table, as in bigquery:PROJECT.DATASET.TABLE, not {address}")
+    return Address(address, table, {"table": table})
+
+
 TARGETS: Final = (
     _Kind("WritePostgres", "postgres://HOST/DATABASE?table=NAME", ("postgres://", "postgresql://"), _postgres),
     _Kind("WriteDelta", "delta:PATH", ("delta:",), _path),
     _Kind("WriteDuckLake", "ducklake:PATH?table=NAME", ("ducklake:",), _lake),
+    _Kind("WriteBigQuery", "bigquery:PROJECT.DATASET.TABLE", ("bigquery:",), _big_query),
 )
 FORMS: Final = " or ".join(each.form for each in TARGETS)
 """The forms of addresses, for people."""

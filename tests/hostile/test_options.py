@@ -24,6 +24,7 @@ from beam_joins.io import (
     ReadKafkaChangeEvents,
     ReadParquet,
     ReadPostgres,
+    WriteBigQuery,
     WriteChangelog,
     WriteDelta,
     WriteDuckLake,
@@ -181,6 +182,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "WriteDelta": {
         **{"path": ("d", "text"), "key": ("id", NAME), "application": (None, NAME), "storage_options": (None, "none settings")},
     },
+    "WriteBigQuery": {"table": ("shop.sales.t", ""), "key": ("id", NAME), "application": (None, NAME)},
     "WriteDuckLake": {
         **{"catalog": ("l", "text"), "table": ("t", "text"), "key": ("id", NAME), "application": (None, NAME)},
         "data_path": (None, NAME),
@@ -195,7 +197,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
 READERS_AND_WRITERS = (
     *(ReadChangelog, ReadGrowingChangelog, ReadChangeEvents, ReadKafkaChangeEvents),
     *(ReadKafka, ReadGrowingFiles, ReadParquet, ReadDelta, ReadPostgres),
-    *(WriteChangelog, WriteDelta, WriteDuckLake, WriteParquet, WritePostgres),
+    *(WriteBigQuery, WriteChangelog, WriteDelta, WriteDuckLake, WriteParquet, WritePostgres),
 )
 TRANSFORMS: dict[str, Callable[..., Any]] = {
     transform.__name__: transform

@@ -6,17 +6,20 @@ from typing import NamedTuple
 import deltalake
 import duckdb
 import pyarrow as pa
+from google.api_core.exceptions import NotFound
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import bigquery
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import write_block
-from beam_joins.io import WriteDelta, WriteDuckLake
-from beam_joins.pipelines.formats.types.target_types import parquet_type
+from beam_joins.io import WriteBigQuery, WriteDelta, WriteDuckLake
+from beam_joins.pipelines.formats.types.target_types import parquet_type, target_type
 from beam_joins.pipelines.io.sinks.merge_once import MergeOfRun, MergeOnce
 from beam_joins.pipelines.io.write_duck_lake import load
 from beam_joins.transforms.connect import PlainRows
 from beam_joins.transforms.engine.table_rows import newest
 from beam_joins.transforms.engine.table_type import TableType
-from tests.pipelines.tables import Row
+from tests.pipelines.tables import WIDE, WIDE_ROWS, Row
 
 
 class Merged(NamedTuple):
@@ -29,6 +32,9 @@ class Merged(NamedTuple):
     """How many merges the table has had."""
     make: Callable[[pa.Schema], None]
     """Creates a table that is there before."""
+    wide: Sequence[Row] = WIDE_ROWS
+    """Rows of all types, whose values it has."""
+    fixture: str = "own_directory"
 
     def merge_of(
         self, rows: Sequence[tuple[int, str | None]], application: str = "tests", run: int = 1
@@ -96,4 +102,44 @@ DUCKLAKE = Merged(
     _merges_of_lake,
     _make_in_lake,
 )
-MERGED = {"delta": DELTA, "ducklake": DUCKLAKE}
+PRICES = "shop.sales.prices"
+
+
+def big_query() -> bigquery.Client:
+    """A client of the server that the environment names."""
+    return bigquery.Client("shop", AnonymousCredentials())  # type: ignore[no-untyped-call]
+
+
+def _rows_in_big_query() -> list[Row]:
+    with big_query() as client:
+        rows = [dict(row) for row in client.list_rows(PRICES)]
+    table = pa.Table.from_pylist(rows)
+    types = {field.name: field.type for field in [*table.schema, *WIDE]}
+    return table.cast(pa.schema([(name, types[name]) for name in table.schema.names])).to_pylist()  # type: ignore[no-any-return]
+
+
+def _merges_in_big_query() -> int:
+    with big_query() as client:
+        try:
+            return max((row["merges"] for row in client.list_rows(f"{PRICES}_beam_joins_runs")), default=0)
+        except NotFound:
+            return 0
+
+
+def _make_in_big_query(schema: pa.Schema) -> None:
+    fields = target_type("bigquery", "", pa.struct(list(schema)))["fields"]
+    with big_query() as client:
+        client.create_table(bigquery.Table(PRICES, [bigquery.SchemaField.from_api_repr(field) for field in fields]))
+
+
+BIGQUERY = Merged(
+    f"bigquery:{PRICES}",
+    lambda **options: WriteBigQuery(PRICES, **options),
+    _rows_in_big_query,
+    _merges_in_big_query,
+    _make_in_big_query,
+    [{**row, "words": [word for word in row["words"] or () if word is not None]} for row in WIDE_ROWS],
+    "big_query",
+)
+EMULATED = BIGQUERY._replace(fixture="emulated_big_query")
+MERGED = {"delta": DELTA, "ducklake": DUCKLAKE, "bigquery": BIGQUERY}

@@ -27,7 +27,7 @@ WIDE = pa.schema(
         ("at", pa.timestamp("us")),
         ("zoned", pa.timestamp("us", "UTC")),
         ("words", pa.list_(pa.string())),
-        ("inner", pa.struct([("x", pa.int8()), ("price", pa.decimal128(5, 1)), ("when", pa.timestamp("us"))])),
+        ("inner", pa.struct([("x", pa.int8()), ("price", pa.decimal128(5, 1)), ("since", pa.timestamp("us"))])),
         ("double", pa.float64()),
         ("single", pa.float32()),
         ("bytes", pa.binary()),
@@ -42,7 +42,7 @@ _FULL: Row = {
     "at": dt.datetime(2020, 1, 1, 1, 2, 3, 456789),
     "zoned": dt.datetime(1950, 1, 1, tzinfo=dt.UTC),
     "words": ['a"', None, "ß"],
-    "inner": {"x": 1, "price": Decimal("1.5"), "when": dt.datetime(1969, 12, 31, 23)},
+    "inner": {"x": 1, "price": Decimal("1.5"), "since": dt.datetime(1969, 12, 31, 23)},
     "double": 0.1,
     "single": 0.1,
     "bytes": b"\x00\xff",
@@ -66,7 +66,7 @@ WIDE_ROWS = [
     wide(1, 20, double=math.nan, words=None, inner=None),
     wide(2, 30, "d"),
     wide(3, 35, "d"),
-    wide(2, 40, words=[], inner={"x": None, "price": None, "when": None}),
+    wide(2, 40, words=[], inner={"x": None, "price": None, "since": None}),
 ]
 
 

@@ -12,17 +12,18 @@ from beam_joins import OneToManyJoin, TableFromChangelog
 from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sinks import merge_once
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-from tests.pipelines.merged_tables import MERGED, Merged
-from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, changes_anew, run, shown, small, table_of
+from tests.pipelines.merged_tables import EMULATED, MERGED, Merged
+from tests.pipelines.tables import SMALL, WIDE, changes_anew, run, shown, small, table_of
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 FIRST = [small(1, 1, "a"), small(2, 2, "b"), small(3, 3, "c"), small(3, 4, None)]
 SECOND = [small(1, 5, "aa"), small(2, 6, None), small(4, 7, "d")]
 
 
-@pytest.fixture(params=MERGED.values(), ids=MERGED)
+@pytest.fixture(params=[*MERGED.values(), pytest.param(EMULATED, marks=pytest.mark.bigquery)], ids=[*MERGED, "emulated"])
 def there(request: pytest.FixtureRequest) -> Merged:
     """The table that is merged into."""
+    request.getfixturevalue(request.param.fixture)
     return request.param  # type: ignore[no-any-return]
 
 
@@ -31,7 +32,7 @@ def writing(there: Merged) -> Any:
 
 
 def test_a_table_holds_what_the_table_holds(there: Merged) -> None:
-    latest = run(WIDE_ROWS, WIDE, writing(there))
+    latest = run(there.wide, WIDE, writing(there))
     assert shown(there.rows()) == shown(latest)
 
 

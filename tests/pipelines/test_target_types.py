@@ -32,7 +32,8 @@ def test_the_type_of_a_target_holds_the_same_values_and_is_its_own_or_is_refused
 
 
 @pytest.mark.parametrize(
-    ("target", "shown"), [("avro", "Avro"), ("connect", "Debezium"), ("delta", "Delta"), ("postgres", "PostgreSQL")]
+    ("target", "shown"),
+    [("avro", "Avro"), ("connect", "Debezium"), ("delta", "Delta"), ("postgres", "PostgreSQL"), ("bigquery", "BigQuery")],
 )
 def test_a_type_that_a_target_has_not_is_refused_with_column_type_and_target(target: Any, shown: str) -> None:
     message = rf"column 'row\.age' is duration\[s\], which {shown} has no type for: leave it out \(--select, or MapTable\)"

@@ -16,6 +16,8 @@ from apache_beam.pvalue import PCollection
 from beam_joins import ChangeBatch
 from beam_joins.coders.block import read_blocks
 from beam_joins.errors import InputError, OutputError
+from beam_joins.exact_casts import exact_cast
+from beam_joins.exact_values import ValuePlace
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.formats.types.target_types import parquet_type
@@ -255,7 +257,10 @@ class MergeOfRun:
         last = last_of_each(rows)
         last = last.take(pa.array(bytes_order(encoded_keys(combine_chunks(last["key"])))))
         key, value = (combine_chunks(last[name]) for name in ("key", "value"))
-        cast = [column.cast(field.type) for column, field in zip(self.rows.columns(key, value), schema, strict=True)]
+        cast = [
+            exact_cast(column, field.type, ValuePlace(f"a row for {self.into.path}").within(field.name))
+            for column, field in zip(self.rows.columns(key, value), schema, strict=True)
+        ]
         batch = pa.record_batch([*cast, value.is_null()], schema=_with_deleted(schema))
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:

@@ -1,4 +1,4 @@
-"""Emulators of S3 and of Google Cloud Storage, on this machine; what a client must have in its environment."""
+"""Emulators of S3, of Google Cloud Storage and of BigQuery, on this machine; what a client must have in its environment."""
 
 import json
 import socket
@@ -48,6 +48,24 @@ def gcs(folder: Path) -> Iterator[dict[str, str]]:
         key = folder / "key.json"
         key.write_text(json.dumps(_account(tokens)))
         yield {"STORAGE_EMULATOR_HOST": address, "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_APPLICATION_CREDENTIALS": str(key)}
+
+
+_BIGQUERY = """
+from bqemulator.storage.engine import DuckDBEngine
+DuckDBEngine._load_spatial = lambda self: None  # which it would download
+from bqemulator.cli import main
+main()
+"""
+
+
+@contextmanager
+def big_query(folder: Path) -> Iterator[dict[str, str]]:
+    """BigQuery, with a project ``shop``."""
+    port = _free_port()
+    address = f"http://127.0.0.1:{port}"
+    arguments = ("start", "--rest-port", str(port), "--grpc-port", "0", "--project", "shop")
+    with _started(folder, "python", "-c", _BIGQUERY, *arguments, ready=f"{address}/bigquery/v2/projects/shop/datasets"):
+        yield {"BIGQUERY_EMULATOR_HOST": address}
 
 
 @contextmanager
