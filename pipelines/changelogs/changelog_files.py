@@ -7,13 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.errors import InputError
 from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.base.extras import MissingExtra
-from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
+from beam_joins.pipelines.base.paths import absolute, files_at, open_file, require_file_system
 from beam_joins.pipelines.changelogs.first_look import (
     LOOK_RECORDS,
     first_records,
@@ -28,7 +26,7 @@ from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefor
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import Layout, in_one_layout
 from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, Format, format_of, has_format, plain_format, titles_of
-from beam_joins.transforms.connect import calling, cause
+from beam_joins.transforms.connect import cause
 
 
 def changelog_of_table(name: str, files: Sequence[File], columns: Columns, table: DatabaseTable) -> Changelog:
@@ -141,8 +139,7 @@ def look_into(
     """
     try:
         for file in files:
-            with calling(file.path):
-                FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED).close()
+            open_file(file.path).close()
             if not file.bytes and not READERS[file.format].may_be_empty:
                 raise InputError(f"{name}: {file.shown} is empty, where a file of {file.format} has at least its schema: leave it out")
         evidence, log, absent = NOTHING, None, ""

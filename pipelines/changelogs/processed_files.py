@@ -5,11 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import xxhash
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.paths import is_local, matching
+from beam_joins.pipelines.base.paths import is_local, matching, open_file
 from beam_joins.pipelines.formats.file_parts import File
 
 _AT_A_TIME: Final = 1 << 20
@@ -116,7 +114,7 @@ def _changed(path: str) -> int:
 def _checksum(name: str, file: File) -> str:
     digest = xxhash.xxh3_64()
     try:
-        with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
+        with open_file(file.path) as opened:
             while data := opened.read(_AT_A_TIME):
                 digest.update(data)
     except OSError as error:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from apache_beam.io.filesystems import FileSystems
-
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute
@@ -35,7 +33,7 @@ from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect import StateFolder, StateRefused
+from beam_joins.transforms.connect import StateFolder, StateRefused, exists
 
 Arrived = Mapping[str, Sequence[File]]
 """The files of each input."""
@@ -195,7 +193,7 @@ class Runs:
     def _output(self, name: str, number: int, job: Job) -> Output:
         place = self._places[name]
         path = of_run(place, number) if name == CHANGES else place
-        if name == CHANGES and FileSystems.exists(absolute(path)):
+        if name == CHANGES and exists(absolute(path)):
             raise InputError(
                 f"{path} is there already, and is not of a run with {self._args.state_dir}: name another folder for the "
                 "changes, or move it away"

@@ -8,10 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.pipelines.base.paths import is_local
+from beam_joins.pipelines.base.paths import is_local, open_file
 from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.formats.columnar import (
     RECORDS,
@@ -80,7 +78,7 @@ class ArrowReader(FormatReader):
 
 def whole_arrow(file: Growing) -> Iterator[Whole]:
     """Record batches, once the footer is there; the place is the number of a record batch."""
-    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as begun:
+    with open_file(file.path) as begun:
         head = begun.read(len(_MAGIC))
         begun.seek(max(len(head), begun.seek(0, io.SEEK_END) - len(_MAGIC)))
         if _MAGIC.startswith(head) and begun.read() != _MAGIC:
@@ -119,7 +117,7 @@ def opened(path: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
     """The file; raises ValueError, a sentence without the path, for one that is not of Arrow IPC, or has two
     columns of one name.
     """
-    file: Any = pa.OSFile(path) if is_local(path) else FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    file: Any = pa.OSFile(path) if is_local(path) else open_file(path)
     with file:
         try:
             batches = pa.ipc.open_file(file)

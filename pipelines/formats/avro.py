@@ -13,11 +13,10 @@ from uuid import UUID
 
 import fastavro
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 from fastavro.write import Writer
 
 from beam_joins.arrow_types import is_uuid, uuid_texts, without_uuids
+from beam_joins.pipelines.base.paths import open_file
 from beam_joins.pipelines.formats.avro_blocks import avro_reason, lacks_codec, records_of_blocks
 from beam_joins.pipelines.formats.changelog_columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.columnar import no_instants
@@ -56,7 +55,7 @@ def read_schema(path: str) -> Schema:
         ValueError: it is not an Avro file, or not one of records; one sentence without the path.
         OSError: it cannot be read.
     """
-    with FileSystems.open(path) as file:
+    with open_file(path) as file:
         try:
             schema = fastavro.reader(file).writer_schema
         except OSError:
@@ -254,7 +253,7 @@ def _shown(type_: Any) -> str:
 
 def whole_avro(file: Growing) -> Iterator[Whole]:
     """Whole blocks; the place is the byte behind a block."""
-    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
+    with open_file(file.path) as opened:
         size = opened.seek(0, io.SEEK_END)
         opened.seek(0)
         with _may_be_cut_off():

@@ -20,10 +20,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.keys.key_columns import Bools, Ints
+from beam_joins.pipelines.base.paths import open_file
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
@@ -93,7 +92,7 @@ def whole_json(file: Growing) -> Iterator[Whole]:
 
     What is behind the last newline of a file that is whole is a line if it is a whole object.
     """
-    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
+    with open_file(file.path) as opened:
         at, rest = file.place, b""
         opened.seek(at)
         while chunk := opened.read(_CHUNK):

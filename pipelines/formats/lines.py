@@ -10,10 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.keys.key_columns import Bools, Ints
+from beam_joins.pipelines.base.paths import open_file
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.registry import PACKED
 
@@ -38,7 +37,7 @@ def open_lines(path: str) -> Any:
     """The file, decompressed as its suffix says; damaged or truncated data raises OSError or EOFError, wherever that
     is in the file.
     """
-    file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+    file = open_file(path)
     if path.endswith(PACKED) and not _has_bytes(file):
         return file
     if path.endswith(".gz"):

@@ -11,10 +11,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.pipelines.base.paths import is_local
+from beam_joins.pipelines.base.paths import is_local, open_file
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.columnar import (
     RECORDS,
@@ -97,7 +95,7 @@ def opened(path: str, storage: Storage | None = None, **options: Any) -> Iterato
     elif is_local(path):
         file = pa.OSFile(path)
     else:
-        file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+        file = open_file(path)
     with file:
         try:
             parquet = pq.ParquetFile(file, page_checksum_verification=True, **options)
@@ -111,7 +109,7 @@ def opened(path: str, storage: Storage | None = None, **options: Any) -> Iterato
 
 def whole_parquet(file: Growing) -> Iterator[Whole]:
     """Row groups, once the footer is there; the place is the number of a row group."""
-    with FileSystems.open(file.path, compression_type=CompressionTypes.UNCOMPRESSED) as opened:
+    with open_file(file.path) as opened:
         size = opened.seek(0, io.SEEK_END)
         opened.seek(max(0, size - len(_MAGIC)))
         if opened.read() != _MAGIC or size <= 2 * len(_MAGIC):

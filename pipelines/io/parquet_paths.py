@@ -6,14 +6,11 @@ from typing import Any, Final
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
-from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import absolute, real
+from beam_joins.pipelines.base.paths import absolute, open_file, real
 from beam_joins.pipelines.results.publication import parts_of
-from beam_joins.transforms.connect import calling
 
 SUFFIX: Final = ".parquet"
 RUN: Final = b"beam_joins.run"
@@ -61,7 +58,7 @@ def require_apart(pipeline: beam.Pipeline) -> None:
 def run_of(path: str) -> str | None:
     """The run that has written a file; None if the file does not exist, or is not ours."""
     try:
-        with calling(path), FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as file:
+        with open_file(path) as file:
             metadata = pq.read_metadata(file).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return None

@@ -18,7 +18,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_joins import ChangeBatch
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import Ints
-from beam_joins.pipelines.base.paths import is_local, remove
+from beam_joins.pipelines.base.paths import is_local, open_file, remove
 from beam_joins.sorting import combine_chunks, integers
 
 _WINDOW: Final = 1 << 16
@@ -194,5 +194,5 @@ def _places(part: str, positions: Ints, cuts: Sequence[tuple[int, int]]) -> Iter
 def _read(part: str) -> pa.Table:
     if is_local(part):
         return pa.ipc.open_file(pa.memory_map(part)).read_all()
-    with FileSystems.open(part) as file:
+    with open_file(part) as file:
         return pa.ipc.open_file(file.read()).read_all()

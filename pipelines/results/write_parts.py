@@ -14,7 +14,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import remove
+from beam_joins.pipelines.base.paths import open_file, remove
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.pipelines.results.figure import Figure
 from beam_joins.pipelines.results.in_order import Encode, ordered, write_pieces
@@ -156,7 +156,7 @@ class WriteReport(beam.PTransform[Any, Any]):
 def read_report(path: str) -> Report:
     """Reads the report of :class:`WriteReport`. Raises OSError if there is none."""
     tallies, parts, figures = list[Tally](), list[WrittenPart](), list[Figure]()
-    with FileSystems.open(path) as file:
+    with open_file(path) as file:
         for line in file.read().decode().splitlines():
             kind, fields = json.loads(line)
             if kind == WrittenPart.__name__:

@@ -96,8 +96,11 @@ def _explain(args: argparse.Namespace) -> None:
     title = args.title or f"{args.how} join by {args.foreign_key or 'key'}"
     texts = position_texts(events, are_times=all(each.columns.sequence is None for each in looked_at))
     if args.svg:
-        with writing(args.svg), open(args.svg, "w", encoding="utf-8") as file:
-            file.write(draw(events, title, texts))
+        from beam_joins.pipelines.base.paths import absolute
+        from beam_joins.transforms.connect import write_whole
+
+        with writing(args.svg):
+            write_whole(absolute(args.svg), draw(events, title, texts).encode())
     console = Console()
     show(events, title, console, texts)
     for remark in remarks:
