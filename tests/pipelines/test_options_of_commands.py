@@ -158,7 +158,7 @@ def test_a_dry_run_reads_the_first_megabyte_of_a_file_at_most(beam_joins: Run, m
         monkeypatch.setattr(file, "read", count, raising=False)
         return file
 
-    monkeypatch.setattr("beam_joins.pipelines.formats.lines.FileSystems.open", counted)
+    monkeypatch.setattr("beam_joins.pipelines.base.paths.FileSystems.open", counted)
     ran = beam_joins("table", "--input", f"big.{format_}", "--latest", "now.jsonl", "--dry-run")
     assert ran.code == 0, ran.err
     assert "note: " in ran.out

@@ -7,7 +7,6 @@ from string import Template
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.commands.report.charts import Bar, bars, over_time, parts, short
 from beam_joins.pipelines.commands.report.picture import picture
@@ -25,7 +24,6 @@ from beam_joins.pipelines.results.figure import (
     samples_in,
     times_in,
 )
-from beam_joins.transforms.connect import write_whole
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.summary import Summary
@@ -67,6 +65,9 @@ _HIDDEN: Final = ("Tally", "Report", "Times", "Samples", "References", "Without"
 
 def write_page(path: str, summary: "Summary") -> None:
     """Write the page about a run. Raises OutputError."""
+    from beam_joins.pipelines.base.paths import absolute  # noqa: PLC0415  # with Beam, which the page does without
+    from beam_joins.transforms.connect import write_whole  # noqa: PLC0415
+
     page = page_of(summary, datetime.now(UTC))
     with writing(path):
         write_whole(absolute(path), page.encode())
