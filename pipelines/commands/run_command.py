@@ -51,6 +51,7 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
                     start_early(args.runner, args.beam_options)  # a JVM starts while Beam is imported
                 options = beam_options(args.runner, args.beam_options)
                 _take_changes(args, options)
+                _require_file_systems(args)
                 exports.open()
             run = _looked_at if args.dry_run else _in_runs if args.state_dir else _alone
             if (text := run(names, args, options, progress, interruption, exports)) is not None:
@@ -78,6 +79,14 @@ def _take_changes(args: Namespace, options: "PipelineOptions") -> None:
     if replay.beam_joins_read_again:
         raise InputError("--beam_joins_read_again is for Beam jobs: name an input with --read-again")
     args.rebuilds = bool(args.read_again) or replay.beam_joins_changed == "rebuild"
+
+
+def _require_file_systems(args: Namespace) -> None:
+    """Raise InputError for a file about the run in a store that does not answer."""
+    from beam_joins.pipelines.base.paths import require_file_system
+
+    for option, path in (("--json", args.json), ("--report", args.report)):
+        require_file_system(option, path or "")
 
 
 def _alone(

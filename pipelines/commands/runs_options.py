@@ -158,12 +158,22 @@ def check_descriptions(args: argparse.Namespace, names: Names) -> None:
     refuse_same(args)
     for option, path in descriptions(args).items():
         refuse_read(names, args, option, path)
-        if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or os.curdir):
+        if "://" in path:
+            _require_written_whole(option, path, args.follow)
+        elif os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or os.curdir):
             raise InputError(f"{option}: {path} is no file in a directory that is there: name another one, or make the directory")
     if args.metrics_file and not args.metrics_file.endswith(".prom"):
         raise InputError(f"--metrics-file: {args.metrics_file} must end in .prom, as node_exporter reads no other files")
     if args.report:
         _check_report(args.report, args.follow)
+
+
+def _require_written_whole(option: str, path: str, follow: bool) -> None:
+    """Raise InputError for a file of another file system to which lines are to be added, or that others read on this machine."""
+    if option != "--json":
+        raise InputError(f"{option}: {path} is not on this machine: name a local file")
+    if follow:
+        raise InputError(f"--json: with --follow each run adds a line, and no line can be added to {path}: name a local file")
 
 
 def refuse_same(args: argparse.Namespace) -> None:
@@ -198,7 +208,7 @@ def _real(path: str) -> str:
 def _check_report(path: str, follow: bool) -> None:
     if not path.endswith(".html"):
         raise InputError(f"--report: {path} must end in .html")
-    if os.path.isdir(path) or not os.access(os.path.dirname(path) or os.curdir, os.W_OK):
+    if "://" not in path and (os.path.isdir(path) or not os.access(os.path.dirname(path) or os.curdir, os.W_OK)):
         raise InputError(f"--report: {path} cannot be written: name a file in a directory that is there")
     if follow:
         raise InputError("--report is of one run: leave it out with --follow")

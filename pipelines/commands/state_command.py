@@ -4,9 +4,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from beam_joins.errors import CorruptData, InputError, OutputError, StateRefused
+from beam_joins.errors import CorruptData, InputError
 from beam_joins.iso_times import NO_TIME, text_of_micros
 from beam_joins.pipelines.base.progress import counted
+from beam_joins.pipelines.commands.command_line import sentence_and_code
 from beam_joins.pipelines.commands.program import Parser, program
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def main(argv: "Sequence[str] | None" = None) -> int:
 
         for line in _DO[args.do](StateFolder, args.folder, args.to):
             print(line)
-    except (CorruptData, InputError, OutputError, StateRefused) as error:
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+    except Exception as error:
+        print(f"{PROGRAM}: {sentence_and_code(error)[0]}", file=sys.stderr)
         return 1 if isinstance(error, CorruptData) else 2
     return 0
 

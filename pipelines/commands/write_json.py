@@ -1,12 +1,13 @@
 """``--json``: writes the summary of a run for programs, as one line of JSON."""
 
-import os
 from typing import Final
 
 import orjson
 
 from beam_joins.pipelines.base.input_error import writing
+from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.commands.summary import Summary
+from beam_joins.transforms.connect import write_whole
 
 STDOUT: Final = "-"
 
@@ -25,9 +26,9 @@ def write_json(summary: Summary, path: str, *, append: bool = False) -> None:
 
 def write_line(line: bytes, path: str, *, append: bool) -> None:
     """Write a line to a file, which is replaced at once or to which it is appended. Raises OutputError."""
-    target = path if append else f"{path}.{os.getpid()}"
     with writing(path):
-        with open(target, "ab" if append else "wb") as file:
-            file.write(line + b"\n")
         if not append:
-            os.replace(target, path)
+            write_whole(absolute(path), line + b"\n")
+            return
+        with open(path, "ab") as file:
+            file.write(line + b"\n")

@@ -6,9 +6,9 @@
 Beam's own transforms do the same in more steps, and steps take most of the time of a small job on Spark.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import contextmanager
 
 import apache_beam as beam
 import pyarrow as pa
@@ -17,7 +17,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.paths import files_at, require_file_system
+from beam_joins.pipelines.base.paths import files_at, is_local, open_file, require_file_system
 from beam_joins.pipelines.formats.columnar import require_names
 from beam_joins.pipelines.formats.parquet import require_held
 from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
@@ -25,7 +25,6 @@ from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
 from beam_joins.transforms.connect import as_arrow, open_file, plain_schema
 
-_RAW = CompressionTypes.UNCOMPRESSED
 _FOOTERS = 16  # read at a time
 
 
@@ -55,7 +54,10 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
             raise ValueError(f"columns={columns!r}: give a list of column names")
         self._columns = None if columns is None else connect.columns("columns", columns, none=True)
         require_file_system("ReadParquet", path)
-        files, is_folder = files_at(path)
+        try:
+            files, is_folder = files_at(path)
+        except OSError as error:
+            raise InputError(f"cannot look for {path}: {cause(error)}") from error
         self.paths = [file.path for file in files if not is_folder or file.path.endswith(SUFFIX)]
         if not self.paths:
             raise InputError(f"there is no file {path}")
@@ -95,8 +97,8 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
 
 
 def _schema(path: str) -> pa.Schema:
-    with _opened(path) as file:
-        schema = _parquet(path, file).schema_arrow
+    with _opened(path) as parquet:
+        schema = parquet.schema_arrow
     try:
         require_names(schema)
     except ValueError as error:
@@ -105,21 +107,20 @@ def _schema(path: str) -> pa.Schema:
 
 
 def _row_groups(path: str) -> list[tuple[str, int]]:
-    with _opened(path) as file:
-        return [(path, group) for group in range(_parquet(path, file).num_row_groups)]
+    with _opened(path) as parquet:
+        return [(path, group) for group in range(parquet.num_row_groups)]
 
 
 def _bytes(path: str, columns: list[str] | None) -> int:
-    with _opened(path) as file:
-        footer = _parquet(path, file).metadata
+    with _opened(path) as parquet:
+        footer = parquet.metadata
     groups = (footer.row_group(i) for i in range(footer.num_row_groups))
     chunks = (group.column(i) for group in groups for i in range(group.num_columns))
     return sum(chunk.total_uncompressed_size for chunk in chunks if columns is None or chunk.path_in_schema.split(".")[0] in columns)
 
 
 def _read(path: str, group: int, columns: list[str] | None) -> pa.Table:
-    with _opened(path) as file:
-        parquet = _parquet(path, file)
+    with _opened(path) as parquet:
         try:
             require_held(path, parquet, [group], columns)
         except ValueError as error:
@@ -134,6 +135,12 @@ def _opened(path: str) -> Any:
 
 def _parquet(path: str, file: Any) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(file)
-    except pa.ArrowInvalid as error:
-        raise InputError(f"{path} is no Parquet file: {error}") from error
+        # Arrow reads a local file itself: through Python each read would take the interpreter's lock
+        with pa.OSFile(path) if is_local(path) else open_file(path) as file:
+            try:
+                parquet = pq.ParquetFile(file)
+            except pa.ArrowInvalid as error:
+                raise InputError(f"{path} is no Parquet file: {error}") from error
+            yield parquet
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {cause(error)}") from error

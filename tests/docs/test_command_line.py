@@ -1,5 +1,6 @@
-"""The tutorial and the page "The command line" are executed from top to bottom: files are written, commands
-run, and what they show is what comes out.
+"""Pages with commands are executed from top to bottom: files are written, commands run, and what they show is what comes out.
+
+The buckets of a page are those of the tests' own object store.
 """
 
 import json
@@ -11,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.commands import programs
+from beam_joins.transforms.connect import read_whole, write_whole
 from tests.docs.page import DOCS, blocks
+from tests.object_store import Store
 
-PAGES = {"tutorial.md": (3, 5), "command_line.md": (3, 5)}
+PAGES = {"tutorial.md": (3, 5), "command_line.md": (3, 5), "in_the_cloud.md": (1, 1)}
 """How many commands each page has, and how much of what comes out it shows."""
 INSTALL = ("python3.11 -m venv", "pip install")
 NIGHTS = {  # a customer is renamed, one removed, and one comes back
@@ -23,12 +27,13 @@ NIGHTS = {  # a customer is renamed, one removed, and one comes back
     "2026-03-06": ("2,Bob\n1,Anna\n3,Cy\n", {1: "Anna", 2: "Bob", 3: "Cy"}),
 }
 SECONDS = re.compile(r"^(  (?:start-up|starting the runner|run|finishing|all) +|.*; )[\d.]+( s)?$", re.MULTILINE)
-NAMED = re.compile(r"`([\w./-]+\.(?:jsonl|csv|toml|py))`")
+BUCKET = re.compile(r"gs://shop-(?=\w+/)")
+NAMED = re.compile(r"`([\w.:/-]+\.(?:jsonl|csv|toml|py))`")
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_what_the_page_shows_is_what_the_commands_give(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], store: Store
 ) -> None:
     monkeypatch.chdir(tmp_path)
     page = DOCS / name
@@ -39,8 +44,9 @@ def test_what_the_page_shows_is_what_the_commands_give(
         above = "\n".join(lines[: block.line - 1]).rstrip().rpartition("\n\n")[2]
         if block.text.startswith(INSTALL):
             continue
+        text = BUCKET.sub("bucket://", block.text)
         if block.language == "sh":
-            program, *arguments = shlex.split(block.text.replace("\\\n", ""))
+            program, *arguments = shlex.split(text.replace("\\\n", ""))
             if program == "python":
                 runpy.run_path(*arguments)
             else:
@@ -50,11 +56,11 @@ def test_what_the_page_shows_is_what_the_commands_give(
         elif block.language == "text":
             assert SECONDS.sub(r"\1", printed.strip()) == SECONDS.sub(r"\1", block.text.strip())
             shown += 1
-        elif (path := Path(NAMED.findall(above)[-1])).exists():
-            assert sorted(path.read_text().splitlines()) == sorted(block.text.splitlines())
+        elif (content := read_whole(path := BUCKET.sub("bucket://", NAMED.findall(above)[-1]))) is not None:
+            assert sorted(content.decode().splitlines()) == sorted(text.splitlines())
             shown += 1
         else:
-            path.write_text(block.text)
+            write_whole(absolute(path), text.encode())
     assert (commands, shown) == PAGES[name]
 
 

@@ -1,6 +1,7 @@
 """The number of partitions for bounded input. No result depends on it: only time and memory do."""
 
 from beam_joins.cores import usable_cores
+from beam_joins.errors import InputError
 
 PARTITION_BYTES = 256 << 20
 """The most bytes of input that a partition should have; it is replayed in parts. Every worker has a block for
@@ -58,5 +59,5 @@ def partition_count(partitions: int | None, size: int | None = None) -> int:
     if partitions is None and size is not None:
         count = suggested_partitions(size)
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"--beam_joins_partitions={partitions!r}: give a positive whole number, such as {DEFAULT_PARTITIONS}")
+        raise InputError(f"--beam_joins_partitions={partitions!r}: give a positive whole number, such as {DEFAULT_PARTITIONS}")
     return count if size is None else min(count, max(1, -(-size // WORTHWHILE_BYTES)))

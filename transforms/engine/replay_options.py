@@ -9,6 +9,7 @@ from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.coders import pickles
+from beam_joins.errors import InputError
 from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS, GROWING_PARTITIONS, PARTITION_BYTES
@@ -156,5 +157,5 @@ def memory_for(pcoll: PCollection[Any]) -> int:
     """The bytes that the rows of a turn may take; raises ``ValueError`` for an option that is not positive."""
     megabytes: int = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_memory
     if megabytes < 1:
-        raise ValueError(f"--beam_joins_memory={megabytes}: give a positive number of megabytes, such as {MEMORY_MB}")
+        raise InputError(f"--beam_joins_memory={megabytes}: give a positive number of megabytes, such as {MEMORY_MB}")
     return megabytes << 20

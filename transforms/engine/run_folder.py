@@ -12,7 +12,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pipeline import Pipeline
 
-from beam_joins.errors import OutputError
+from beam_joins.errors import InputError, OutputError
 from beam_joins.transforms.engine.around_run import around_run
 from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.resumed.file_lock import FileLock
@@ -40,7 +40,9 @@ def _attached(pipeline: Pipeline, asked: str | None) -> BlockFolder | None:
     if asked == INLINE or pipeline.options.view_as(StandardOptions).streaming:  # a restored run has no folder
         return None
     if asked is not None and (not asked or FileSystems.get_scheme(asked) is not None):
-        raise ValueError(f"--beam_joins_blocks={asked}: give a folder that all workers reach by this path, or {INLINE}")
+        raise InputError(
+            f"--beam_joins_blocks={asked}: give a folder that all workers reach by this path, or {INLINE}; a store has no folders"
+        )
     if asked is None and not is_one_machine(pipeline):
         return None
     parent = os.path.abspath(asked or tempfile.gettempdir())

@@ -20,6 +20,7 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.errors import InputError
 from beam_joins.keys.key_columns import Ints
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.stream_time import ALWAYS
@@ -100,7 +101,7 @@ def tick_micros(pipeline: Pipeline) -> int:
     """The length of a tick of a pipeline; raises ``ValueError`` for a length that makes no sense."""
     seconds: float = pipeline.options.view_as(TickOptions).beam_joins_tick
     if not math.isfinite(seconds) or seconds < _LEAST_SECONDS:
-        raise ValueError(f"--beam_joins_tick={seconds:g}: give {_LEAST_SECONDS:g} seconds or more")
+        raise InputError(f"--beam_joins_tick={seconds:g}: give {_LEAST_SECONDS:g} seconds or more")
     return round(seconds * 1000) * 1000
 
 

@@ -71,6 +71,7 @@ def _explain(args: argparse.Namespace) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    from beam_joins.pipelines.base.paths import is_local
     from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
     from beam_joins.pipelines.commands.explain.drawing import draw
     from beam_joins.pipelines.commands.explain.events import ExplainedSide, events_of, position_texts
@@ -96,8 +97,10 @@ def _explain(args: argparse.Namespace) -> None:
     title = args.title or f"{args.how} join by {args.foreign_key or 'key'}"
     texts = position_texts(events, are_times=all(each.columns.sequence is None for each in looked_at))
     if args.svg:
-        with writing(args.svg), open(args.svg, "w", encoding="utf-8") as file:
-            file.write(draw(events, title, texts))
+        from beam_joins.transforms.connect import create_file
+
+        with writing(args.svg), open(args.svg, "wb") if is_local(args.svg) else create_file(args.svg) as file:
+            file.write(draw(events, title, texts).encode())
     console = Console()
     show(events, title, console, texts)
     for remark in remarks:

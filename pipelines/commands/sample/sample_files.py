@@ -7,6 +7,7 @@ same bytes on every machine.
 
 import sys
 import time
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from pathlib import Path
@@ -169,6 +170,12 @@ ORDER_SCHEMA: Final = avro_schema("Order", order_id="long", customer_id="long", 
 CUSTOMER_SCHEMA: Final = avro_schema("Customer", customer_id="long", name="string", city="string", segment="string")
 
 
+def _folder(path: str) -> Path:
+    if "://" in path:
+        raise ArgumentTypeError(f"{path} is not on this machine: name a local directory")
+    return Path(path)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = Parser(
@@ -186,7 +193,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--seed", type=int, default=DEFAULT_SEED, metavar="S", help="another seed, other changes (default: %(default)s)"
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="the directory for the two files; made if it is not there"
+        "--out", type=_folder, required=True, metavar="DIR", help="the local directory for the two files; made if it is not there"
     )
     parser.add_argument("--format", choices=FORMATS, default="jsonl", help="default: %(default)s")
     options = parser.parse_args(argv)

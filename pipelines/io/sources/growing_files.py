@@ -12,11 +12,12 @@ import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.paths import absolute, matching
+from beam_joins.pipelines.base.paths import Found, absolute, matching, require_file_system
 from beam_joins.pipelines.formats.file_parts import Block, Growing, NotWhole
 from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.source_reads import Place, Range, ReadPiece, read_with
+from beam_joins.transforms.connect import cause
 
 _BEFORE_ALL: Final = ("", 0)
 _BEHIND: Final = sys.maxsize
@@ -62,6 +63,7 @@ def require_growing(path: Any) -> None:
     suffixes = growing_suffixes()
     if not isinstance(path, str) or not path.endswith(suffixes):
         raise ValueError(f"path={path!r}: give a path or a glob that ends with one of {', '.join(suffixes)}")
+    require_file_system("path", path)
 
 
 def growing_schema(pattern: str) -> pa.Schema | None:
@@ -70,13 +72,22 @@ def growing_schema(pattern: str) -> pa.Schema | None:
     of_files = growing_format(pattern).format
     if of_files.schema is None or not of_files.columnar:
         return None
-    files = matching(absolute(pattern))
+    files = _matching(absolute(pattern))
     if not files:
         raise ValueError(f"schema=None: there is no file {pattern} yet that says which columns there are; give a schema")
     try:
         return of_files.schema(files[0].path)
+    except OSError as error:
+        raise InputError(f"{files[0].path} cannot be read: {cause(error)}") from error
     except ValueError as error:
         raise InputError(f"{files[0].path} {error}") from error
+
+
+def _matching(pattern: str) -> list[Found]:
+    try:
+        return matching(pattern)
+    except OSError as error:
+        raise InputError(f"cannot look for {pattern}: {cause(error)}") from error
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,7 @@ class Files:
         """From the first file on; without ``follow`` to the end of the last existing one."""
         if self.follow:
             return _BEFORE_ALL, None
-        files = matching(element)
+        files = _matching(element)
         return _BEFORE_ALL, (files[-1].path, _BEHIND) if files else _BEFORE_ALL
 
     def pieces(self, element: str, place: tuple[str, int], end: tuple[str, int] | None) -> Iterator[ReadPiece]:
@@ -99,7 +110,7 @@ class Files:
         The files are listed before any is read: one that has a later file beside it grows no more, and is
         read to its end.
         """
-        paths = [file.path for file in matching(element) if file.path >= place[0] and (end is None or file.path <= end[0])]
+        paths = [file.path for file in _matching(element) if file.path >= place[0] and (end is None or file.path <= end[0])]
         for path, following in zip(paths, [*paths[1:], None], strict=False):
             is_whole = following is not None or end is not None
             try:
@@ -112,6 +123,8 @@ class Files:
                 return
             except ValueError as error:
                 raise InputError(f"{path}: {error}") from error
+            except OSError as error:
+                raise InputError(f"{path} cannot be read: {cause(error)}") from error
         if end is not None:
             yield ReadPiece(end, [], None, 0)
 

@@ -9,6 +9,7 @@ from beam_joins.coders.snapshot import Described, files_of, read_file
 from beam_joins.errors import CorruptData, StateRefused
 from beam_joins.transforms.engine.resumed.manifest import JOURNAL, MANIFEST, Manifest, Remembered, read_manifest, write_manifest
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
+from beam_joins.transforms.engine.stored_files import unreachable
 
 _ATTEMPTS: Final = 5
 
@@ -41,7 +42,7 @@ def last_run(path: str) -> tuple[int, dict[str, Any]]:
     """The number of the last run that was committed to the folder at a path, and its ``inputs``; 0 and none before the
     first one.
     """
-    last = _read(StateFiles(path)) or Manifest()
+    last = _read(_files(path)) or Manifest()
     return last.run, dict(last.inputs)
 
 
@@ -51,7 +52,7 @@ def state_summary(path: str) -> StateSummary:
     Raises :class:`StateRefused` for a folder without one, and :class:`~beam_joins.coders.CorruptData` for a file that is not
     as it was written.
     """
-    files = StateFiles(path)
+    files = _files(path)
     manifest = _required(files, _read(files))
     transforms = tuple(_of_stage(files, manifest, label, each) for label, each in manifest.stages.items())
     return StateSummary(manifest.run, manifest.partitions, manifest.inputs, transforms)
@@ -63,7 +64,7 @@ def verify_state(path: str) -> int:
     Raises :class:`StateRefused` for a folder without a state, and :class:`~beam_joins.coders.CorruptData` that names all files
     that are missing or not as they were written.
     """
-    files = StateFiles(path)
+    files = _files(path)
     described = list(_described(_required(files, _read(files))))
     faults = list[str]()
     for file in described:
@@ -82,7 +83,7 @@ def copy_state(path: str, to: str) -> StateSummary:
     Raises :class:`StateRefused` for a folder without a state or that is being committed to, and for a target that has a state;
     :class:`~beam_joins.coders.CorruptData` for a file that is not as it was written; and :class:`~beam_joins.OutputError`.
     """
-    files, target = StateFiles(path), StateFiles(to)
+    files, target = _files(path), _files(to)
     if target.exists(MANIFEST):
         raise StateRefused(f"{target.root} has a state: name another folder")
     for _ in range(_ATTEMPTS):
@@ -100,6 +101,13 @@ def copy_state(path: str, to: str) -> StateSummary:
         target.sync([*written, MANIFEST])
         return state_summary(to)
     raise StateRefused(f"a run is being committed to {files.root}: copy it again, once the run has ended or the next one has begun")
+
+
+def _files(path: str) -> StateFiles:
+    files = StateFiles(path)
+    if not files.is_local and (reason := unreachable(files.root)):
+        raise StateRefused(f"{files.root} cannot be reached: {reason}")
+    return files
 
 
 def _read(files: StateFiles) -> Manifest | None:

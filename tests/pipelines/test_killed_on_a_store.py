@@ -1,0 +1,104 @@
+"""Runs that end at any of their operations on an object store: results are whole, and the next run leaves none of theirs."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+
+from beam_joins.io import ReadChangelog, WriteChangelog
+from beam_joins.pipelines.base.input_error import input_error_in
+from tests.object_store import Forbidden, Store
+from tests.pipelines.join_run import LEFT, RIGHT
+from tests.pipelines.orders_run import Run
+
+INPUTS = ["join", "--left=bucket://in/l", "--right=bucket://in/r", "--foreign-key=by", "--beam_joins_partitions=1"]
+RUNS = [*INPUTS, "--state-dir=bucket://state/s", "--changes=bucket://out/c", "--latest=bucket://out/latest.jsonl"]
+ALONE = [*INPUTS, "--output=bucket://out/c.jsonl", "--latest=bucket://out/latest.jsonl"]
+ROW = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("lsn", pa.int64()), ("updated_at", pa.int64())])
+LATER = {"l": {**LEFT[0], "id": 9, "lsn": 50, "updated_at": 50}, "r": {**RIGHT[0], "id": "q", "lsn": 51, "updated_at": 51}}
+
+
+def of_command(*arguments: str) -> Callable[[Run], str]:
+    """Runs a command, and gives the sentence on its failure."""
+
+    def run(beam_joins: Run) -> str:
+        ran = beam_joins(*arguments)
+        assert ran.err.count("\n") == (ran.code != 0), ran.err
+        return ran.err
+
+    return run
+
+
+def of_library(beam_joins: Run) -> str:
+    try:
+        with beam.Pipeline() as pipeline:
+            order: Any = {"key": "id", "sequence_by": "lsn", "timestamp_by": "updated_at", "emit": "changes", "schema": ROW}
+            _ = pipeline | ReadChangelog("bucket://in/l/*", **order) | WriteChangelog("bucket://out/log.jsonl", records="rows")
+    except Exception as error:
+        sentence = str(input_error_in(error))
+        assert "the store said no" in sentence, error
+        return sentence
+    return ""
+
+
+WRITES = {"runs": of_command(*RUNS), "alone": of_command(*ALONE), "library": of_library}
+
+
+def arrive(store: Store, number: int, **rows: Any) -> None:
+    for side, of_side in rows.items():
+        store.put(f"bucket://in/{side}/{number}.jsonl", "".join(json.dumps(row) + "\n" for row in of_side).encode())
+
+
+def results(store: Store) -> dict[str, bytes]:
+    """The results, which nobody hides."""
+    return {name: content for name, content in store.content("bucket://out/").items() if "/." not in f"/{name}"}
+
+
+def process_ends(store: Store) -> None:
+    """Have the locks name a process that is no more."""
+    for path in [path for path in store.objects if path.endswith(".lock")]:
+        token, host, _, *rest = json.loads(store.objects[path])
+        store.objects[path] = json.dumps([token, host, 2**22 + 1, *rest]).encode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.sweep), 29])
+def test_a_run_that_ends_at_an_operation_is_repeated_by_the_next_to_the_same_bytes(
+    beam_joins: Run, store: Store, write: str, is_killed: bool, step: int
+) -> None:
+    """At the operation, and where the run is killed at all later ones, the store gives an error."""
+    run = WRITES[write]
+    arrive(store, 1, l=LEFT[:2], r=RIGHT[:1])
+    assert run(beam_joins) == ""
+    arrive(store, 2, l=LEFT[2:], r=RIGHT[1:])
+    start, operations = dict(store.objects), list[str]()
+    with store.before(lambda operation, path: operations.append(operation)):
+        assert run(beam_joins) == ""
+    expected = results(store)
+    arrive(store, 3, **{side: [row] for side, row in LATER.items()})
+    assert run(beam_joins) == ""
+    later = store.content("bucket://out/")
+    for number in range(3, len(operations), step):
+        store.objects, count = dict(start), iter(range(1 << 20))
+
+        def ends(operation: str, path: str, count: Any = count, number: int = number) -> None:
+            if (now := next(count)) == number or (is_killed and now > number):
+                raise Forbidden("the store said no")
+
+        with store.before(ends):
+            run(beam_joins)
+        assert all(content in (expected[name], start.get(f"bucket://out/{name}")) for name, content in results(store).items()), number
+        process_ends(store)
+        assert run(beam_joins) == "", number
+        assert results(store) == expected, number
+        arrive(store, 3, **{side: [row] for side, row in LATER.items()})
+        assert run(beam_joins) == "", number
+        assert store.content("bucket://out/") == later, number
+        state = {name: content for name, content in store.content("bucket://state/s/").items() if name != "manifest.json"}
+        manifest = store.objects.get("bucket://state/s/manifest.json", b"").decode()
+        assert all(f'"{name}"' in manifest for name in state), number
