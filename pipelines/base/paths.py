@@ -1,12 +1,11 @@
 """Paths on the local and on Beam's file systems; special characters in names are taken literally."""
 
 import glob
-import io
 import os
 import re
 import shutil
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apache_beam.io.filesystem import FileMetadata
 
@@ -14,7 +13,6 @@ from beam_joins.errors import InputError
 from beam_joins.transforms.connect import files_below, matching_files, remove_files, remove_folder, unreachable
 
 _PATTERN: Final = re.compile(r"[*?\[]")
-_AT_A_TIME: Final = 1 << 16
 
 
 class Found(NamedTuple):
@@ -72,47 +70,6 @@ def files_at(path: str) -> tuple[list[Found], bool]:
     if (files := matching(path)) or _PATTERN.search(path):
         return files, False
     return (files := matching(f"{path}/*")), bool(files)
-
-
-def open_file(path: str) -> Any:
-    """A file to be read, as it is stored; all errors of the file system, also while it is read, are ``OSError``."""
-    if is_local(path):
-        return FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-    return io.BufferedReader(_StoredFile(path), _AT_A_TIME)
-
-
-class _StoredFile(io.RawIOBase):
-    """A file of another file system."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__()
-        self._path = path
-        with calling(path):
-            self._file = FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def readinto(self, into: Any) -> int:
-        with calling(self._path):
-            data = self._file.read(len(into))
-        into[: len(data)] = data
-        return len(data)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        with calling(self._path):
-            return int(self._file.seek(offset, whence))
-
-    def tell(self) -> int:
-        return int(self._file.tell())
-
-    def close(self) -> None:
-        if not self.closed:
-            super().close()
-            self._file.close()
 
 
 def _as_found(file: FileMetadata) -> Found:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from beam_joins.errors import InputError
 from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.base.extras import MissingExtra
-from beam_joins.pipelines.base.paths import absolute, files_at, open_file, require_file_system
+from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import (
     LOOK_RECORDS,
     first_records,

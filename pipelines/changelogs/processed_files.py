@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import xxhash
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.paths import is_local, matching, open_file
+from beam_joins.pipelines.base.paths import is_local, matching
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.transforms.connect import open_file
 

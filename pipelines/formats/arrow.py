@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.pipelines.base.paths import is_local, open_file
+from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.formats.columnar import (
     RECORDS,

@@ -16,7 +16,6 @@ import pyarrow as pa
 from fastavro.write import Writer
 
 from beam_joins.arrow_types import is_uuid, uuid_texts, without_uuids
-from beam_joins.pipelines.base.paths import open_file
 from beam_joins.pipelines.formats.avro_blocks import avro_reason, lacks_codec, records_of_blocks
 from beam_joins.pipelines.formats.changelog_columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.columnar import no_instants

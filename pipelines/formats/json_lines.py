@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from beam_joins.keys.key_columns import Bools, Ints
-from beam_joins.pipelines.base.paths import open_file
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.keys.key_columns import Bools, Ints
-from beam_joins.pipelines.base.paths import open_file
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.registry import PACKED
 from beam_joins.transforms.connect import open_file

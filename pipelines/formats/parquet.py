@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_joins.pipelines.base.paths import is_local, open_file
+from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.columnar import (
     RECORDS,

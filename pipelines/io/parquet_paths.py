@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import absolute, open_file, real
+from beam_joins.pipelines.base.paths import absolute, real
 from beam_joins.pipelines.results.publication import parts_of
 from beam_joins.transforms.connect import calling, open_file
 

@@ -13,17 +13,16 @@ from contextlib import contextmanager
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.paths import files_at, is_local, open_file, require_file_system
+from beam_joins.pipelines.base.paths import files_at, is_local, require_file_system
 from beam_joins.pipelines.formats.columnar import require_names
 from beam_joins.pipelines.formats.parquet import require_held
 from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
-from beam_joins.transforms.connect import as_arrow, open_file, plain_schema
+from beam_joins.transforms.connect import as_arrow, cause, open_file, plain_schema
 
 _FOOTERS = 16  # read at a time
 
@@ -128,12 +127,8 @@ def _read(path: str, group: int, columns: list[str] | None) -> pa.Table:
         return without_run(parquet.read_row_group(group, columns=columns))
 
 
-def _opened(path: str) -> Any:
-    # Arrow reads a local file itself: through Python each read would take the interpreter's lock
-    return open_file(path) if "://" in path else pa.OSFile(path)
-
-
-def _parquet(path: str, file: Any) -> pq.ParquetFile:
+@contextmanager
+def _opened(path: str) -> Iterator[pq.ParquetFile]:
     try:
         # Arrow reads a local file itself: through Python each read would take the interpreter's lock
         with pa.OSFile(path) if is_local(path) else open_file(path) as file:

@@ -16,7 +16,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.errors import InputError
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import absolute, open_file, remove, require_file_system
+from beam_joins.pipelines.base.paths import absolute, remove, require_file_system
 from beam_joins.pipelines.io.parquet_paths import RUN, SUFFIX, WritesParquet, require_apart, run_of
 from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of

@@ -13,7 +13,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import open_file, remove
+from beam_joins.pipelines.base.paths import remove
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.pipelines.results.figure import Figure
 from beam_joins.pipelines.results.in_order import Encode, ordered, write_pieces

@@ -16,8 +16,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import InputError, StateFolder, StateRefused, TableFromChangelog
 from beam_joins.io import ReadChangelog, ReadGrowingFiles, ReadParquet, WriteChangelog, WriteParquet
-from beam_joins.pipelines.base.paths import open_file
 from beam_joins.pipelines.commands import repeated_runs
+from beam_joins.transforms.connect import open_file
 from beam_joins.transforms.engine import stored_files
 from tests.object_store import Forbidden, Store
 from tests.pipelines.history import FORMATS, tree

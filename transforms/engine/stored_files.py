@@ -5,6 +5,7 @@ A store of objects has no folders: names begin alike. Its rename is a copy that 
 """
 
 import errno
+import io
 import os
 import re
 import threading
@@ -22,6 +23,7 @@ from beam_joins.transforms.engine.object_clients import error_code, objects_at
 PART: Final = ".part"
 SECONDS: Final = 8.0
 """The seconds that a store may take to answer for the first time."""
+_AT_A_TIME: Final = 1 << 16
 _EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "azfs": "azure", "hdfs": "hadoop"}
 _OURS: Final = {"builtins", "beam_joins", "pyarrow"}
 _MISSING, _RIGHTS = 404, (401, 403)
@@ -75,8 +77,48 @@ def exists(path: str) -> bool:
 
 
 def open_file(path: str) -> Any:
-    """A file as it is stored, to be read: compressed ones are not unpacked."""
-    return objects_at(path).open(path) if is_remote(path) else open(path, "rb")  # the caller closes it
+    """A file as it is stored, to be read: compressed ones are not unpacked. All errors of the file system, also while it is read, are
+    ``OSError``.
+    """
+    return io.BufferedReader(_StoredFile(path), _AT_A_TIME) if is_remote(path) else open(path, "rb")
+
+
+class _StoredFile(io.RawIOBase):
+    """A file of another file system."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+        with calling(path):
+            self._file = objects_at(path).open(path)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readall(self) -> bytes:
+        with calling(self._path):
+            return bytes(self._file.read())
+
+    def readinto(self, into: Any) -> int:
+        with calling(self._path):
+            data = self._file.read(len(into))
+        into[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        with calling(self._path):
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._file.close()
 
 
 def read_whole(path: str) -> bytes | None:
