@@ -20,6 +20,7 @@ from pathlib import Path
 from beam_joins.pipelines.runners.jars import locked_jars, provide
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from tests import programs
+from tests.pipelines.spark_cluster import yarn_jars
 from tests.pipelines.streaming.broker import broker_jars
 
 _PAUSES = (5, 20, 0)
@@ -60,11 +61,12 @@ def prism() -> None:
 
 
 def jars() -> None:
-    """Fetch the jars of Spark, Flink and Kafka that are missing."""
+    """Fetch the jars of Spark, Flink, Kafka and YARN that are missing."""
     try:
         for runner in ("spark", "flink"):
             provide(locked_jars(runner), of=runner.capitalize())
         broker_jars()
+        yarn_jars()
     except RunnerSetupError as error:
         raise NotInstalled(str(error)) from None
 
@@ -82,7 +84,7 @@ def run(*command: str, **environment: str) -> None:
 
 
 PARTS: dict[str, tuple[Callable[[], object], Callable[[], None]]] = {
-    "jars of Spark, Flink and Kafka": (lambda: None, jars),
+    "jars of Spark, Flink, Kafka and YARN": (lambda: None, jars),
     "PostgreSQL with wal2json": (programs.postgres, lambda: packages("postgresql", "postgresql-15-wal2json")),
     "Chromium": (programs.chromium, lambda: packages("chromium")),
     "Prism": (programs.prism, prism),
