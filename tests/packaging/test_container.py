@@ -123,6 +123,7 @@ def test_the_steps_of_the_image_install_the_package_with_its_data(image: Path) -
 
 
 @pytest.mark.build
+@pytest.mark.timeout(900)
 def test_the_program_of_the_image_is_a_pool_whose_workers_run_a_pipeline(image: Path, tmp_path: Path) -> None:
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("the path of the program is fixed: root makes it in a view of the disk of its own")
@@ -137,7 +138,7 @@ def test_the_program_of_the_image_is_a_pool_whose_workers_run_a_pipeline(image: 
     # in an image the environment is the system's, and boot makes one for each worker behind it
     environment = within(image, HOME=str(tmp_path), RUN_PYTHON_SDK_IN_DEFAULT_ENVIRONMENT="1")
     with pool(tmp_path, start, environment):
-        subprocess.run([sys.executable, "-c", JOIN], env=within(image), cwd=tmp_path, check=True, timeout=200)
+        subprocess.run([sys.executable, "-c", JOIN], env=within(image), cwd=tmp_path, check=True)
     (result,) = tmp_path.glob("out-*")
     one, b, place = result.read_text().split()
     assert (one, b) == ("1", "b")

@@ -96,7 +96,7 @@ def test_a_cluster_of_spark_with_beams_pool_and_a_store_of_objects(store: Store,
         cluster = stack.enter_context(spark_cluster(tmp_path / "cluster", workers=1))
         (port,) = free_ports(1)
         pool(stack, start_pool, port, tmp_path, environment)
-        options = [f"--beam_joins_blocks={place}state-of-tests/blocks", *EXECUTORS]
+        options = [f"--beam_joins_blocks={tmp_path / 'blocks'}", *EXECUTORS]
         run = changed(run, **{"spark://HOST:7077": cluster.url, "localhost:50000": f"localhost:{port}"})
         orders(f"{run} {shlex.join(options)}", place, place, environment)
         client(environment, "get", f"{place}out-of-tests", tmp_path / "results")
