@@ -148,7 +148,9 @@ def test_the_program_of_the_image_is_a_pool_whose_workers_run_a_pipeline(image: 
 @contextmanager
 def pool(directory: Path, command: str, environment: dict[str, str]) -> Iterator[None]:
     with Processes(directory) as processes:
-        log = processes.start("pool", "unshare", "--mount", "--fork", "--kill-child", "sh", "-ec", command, environment=environment)
+        log = processes.start(
+            "pool", "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", command, environment=environment
+        )
         with grpc.insecure_channel("localhost:50000") as channel:
             try:
                 grpc.channel_ready_future(channel).result(timeout=120)
