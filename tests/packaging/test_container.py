@@ -111,6 +111,7 @@ def within(root: Path, **more: str) -> dict[str, str]:
 
 
 @pytest.mark.build
+@pytest.mark.timeout(900)
 def test_the_steps_of_the_image_install_the_package_with_its_data(image: Path) -> None:
     code = (
         "from beam_joins.pipelines.runners import jars; print(jars.__file__, *(len(jars.locked_jars(name)) for name in jars.RUNNERS))"
