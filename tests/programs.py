@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 PRISM_CACHE = Path("~/.apache_beam/cache/prism/bin").expanduser()
+BOOT_CACHE = Path("~/.apache_beam/cache/boot").expanduser()
 EMULATORS_CACHE = Path("~/.apache_beam/cache/store-emulators").expanduser()
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -15,6 +16,11 @@ def prism() -> Path | None:
     """Beam's Prism: named by BEAM_PRISM, on the path, or where Beam or ``go install`` puts it."""
     places = (os.environ.get("BEAM_PRISM"), shutil.which("prism"), Path.home() / "go" / "bin" / "prism", PRISM_CACHE / "prism")
     return next((Path(place) for place in places if place and Path(place).is_file()), None)
+
+
+def boot() -> Path | None:
+    """The program of Beam's images, which starts Python workers."""
+    return path if (path := BOOT_CACHE / "container").is_file() else None
 
 
 def chromium() -> Path | None:

@@ -6,6 +6,7 @@ Nothing is started or fetched.
 import copy
 import platform
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
@@ -44,7 +45,7 @@ def check_setup(options: PipelineOptions, *launches: Launch) -> Iterator[str]:
             yield from looked_at(lambda: _endpoint(options))
         else:
             wanted = launch.server(options)
-            for look in (_java, _jars, _master, lambda wanted: _workers(options, wanted)):
+            for look in (_java, _jars, partial(_master, launch), lambda wanted: _workers(options, wanted)):
                 yield from looked_at(lambda look=look: look(wanted))  # type: ignore[misc]
     if missing:
         raise RunnerSetupError(" ".join(missing))
@@ -74,8 +75,8 @@ def _jars(wanted: ServerOptions) -> str:
     return f"{of_pyspark}{present} of {len(jars)} jars of Beam's {runner.name} runner in {folder}{fetched}"
 
 
-def _master(wanted: ServerOptions) -> str:
-    wanted.master.check(wanted.runner.name, wanted.runner.master_option)
+def _master(launch: Launch, wanted: ServerOptions) -> str:
+    launch.check(wanted.master)
     return f"master {wanted.master.url}" + ("" if wanted.master.cores is not None else " answers")
 
 

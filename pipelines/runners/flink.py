@@ -19,7 +19,7 @@ from typing import Final
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions
 
 from beam_joins.pipelines.runners.flink_checkpoints import Checkpoints
-from beam_joins.pipelines.runners.flink_job import FlinkJob, FlinkJobError, flink_job
+from beam_joins.pipelines.runners.flink_job import FlinkJob, FlinkJobError, flink_job, flink_version
 from beam_joins.pipelines.runners.flink_options import FlinkOptions, flink_server
 from beam_joins.pipelines.runners.flink_server import FLINK
 from beam_joins.pipelines.runners.job_failure import JobFailed
@@ -28,7 +28,7 @@ from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 __all__ = ["ON_FLINK", "FlinkJob", "FlinkJobError", "FlinkOptions", "JobFailed", "RunnerSetupError", "flink_job", "flink_runner"]
 
-ON_FLINK: Final = Launch(FLINK, FlinkRunnerOptions, FlinkOptions, flink_server, Checkpoints)
+ON_FLINK: Final = Launch(FLINK, FlinkRunnerOptions, FlinkOptions, flink_server, Checkpoints, flink_version)
 
 
 def flink_runner(options: PipelineOptions) -> AbstractContextManager[PipelineOptions]:

@@ -1,5 +1,6 @@
 """Queries and stops a job through Flink's REST interface: state, savepoints, cancellation."""
 
+import http.client
 import json
 import re
 import time
@@ -13,6 +14,7 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOpt
 from apache_beam.runners.portability.portable_runner import PipelineResult
 
 from beam_joins.pipelines.runners.flink_options import FlinkOptions, location
+from beam_joins.pipelines.runners.master import Master
 
 ENDED: Final = frozenset({"FINISHED", "CANCELED", "FAILED"})
 _LISTENS = re.compile(rb"Rest endpoint listening at (\S+:\d+)")
@@ -112,6 +114,14 @@ def flink_job(result: PipelineResult, options: PipelineOptions) -> FlinkJob:
                     return FlinkJob(address, str(job["jid"]))
         time.sleep(_PAUSE_SECONDS)
     raise FlinkJobError(f"Flink knows no job of the name {name}; it may have ended already.")
+
+
+def flink_version(master: Master) -> str:
+    """The version of the Flink at a cluster's address; empty if it does not tell."""
+    try:
+        return str(ask(f"{master.host}:{master.port}", "/overview")["flink-version"])
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException, FlinkJobError):
+        return ""
 
 
 def _addresses(options: PipelineOptions) -> Iterable[str]:

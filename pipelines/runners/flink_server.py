@@ -71,4 +71,5 @@ FLINK: Final = Runner(
     log_option="--flink_log",
     provided=list,
     arguments=_arguments,
+    version="1.19",
 )

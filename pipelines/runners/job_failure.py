@@ -101,12 +101,14 @@ def user_failure(message: str, log: Path) -> JobFailed | None:
     return JobFailed(f"{sentence}The log is {log}.", log=log, user=True)
 
 
-def job_failure(message: str, log: Path, runner: Runner) -> JobFailed:
-    """The exception for a failed job with this error message of the job server."""
+def job_failure(message: str, log: Path, runner: Runner, text: bytes = b"") -> JobFailed:
+    """The exception for a failed job with this error message of the job server, and this text in the log."""
     if (failure := user_failure(message, log)) is not None:
         return failure
     if "OutOfMemoryError" in message:
         sentence = f"{runner.name}'s JVM ran out of memory; give it more with {runner.memory_option}. "
+    elif runner.refused and runner.refused in text:
+        sentence = f"{runner.master_option} names a cluster that is not of {runner.name} {runner.version}. "
     elif "JobCancellationException" in message:
         sentence = "the job was cancelled. "
     elif "StatusRuntimeException: CANCELLED" in message:

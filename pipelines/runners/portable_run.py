@@ -15,6 +15,7 @@ from apache_beam.options.pipeline_options import DebugOptions, PipelineOptions, 
 from beam_joins.pipelines.runners.job_failure import JobFailed, job_failure
 from beam_joins.pipelines.runners.job_server import JobServer
 from beam_joins.pipelines.runners.local_connections import no_proxy_here
+from beam_joins.pipelines.runners.master import Master
 from beam_joins.pipelines.runners.reachable import check_docker, check_job_endpoint
 from beam_joins.pipelines.runners.run_log import machinery_into, new_log_file, tell
 from beam_joins.pipelines.runners.run_options import needs_pool, python_workers
@@ -48,7 +49,8 @@ class Launch(NamedTuple):
     """One of Beam's runners whose job server is started here.
 
     `beams` and `options` are the classes of its pipeline options, Beam's and ours. `server` gives the options of
-    the job server, and changes the pipeline's to fit. `remains` is called with the options before `server`.
+    the job server, and changes the pipeline's to fit. `remains` is called with the options before `server`. `version` asks
+    a master for its version, where it tells.
     """
 
     runner: Runner
@@ -56,6 +58,7 @@ class Launch(NamedTuple):
     options: type[PipelineOptions]
     server: Callable[[PipelineOptions], ServerOptions]
     remains: Callable[[PipelineOptions], Remains] | None = None
+    version: Callable[[Master], str] | None = None
 
     def is_meant(self, options: PipelineOptions) -> bool:
         """Whether the options ask for this runner and name no job server."""
@@ -63,6 +66,18 @@ class Launch(NamedTuple):
         jars = (getattr(beams, f"{slug}_job_server_jar"), getattr(beams, f"{slug}_submit_uber_jar"))
         elsewhere = options.view_as(PortableOptions).job_endpoint or any(jars)
         return self.runner.is_named(options.view_as(StandardOptions).runner) and not elsewhere
+
+    def check(self, master: Master) -> None:
+        """Raise RunnerSetupError when a cluster does not answer, or says that it is of a version that Beam's runner is not
+        built for.
+        """
+        name, option, wanted = self.runner.name, self.runner.master_option, self.runner.version
+        master.check(name, option)
+        version = self.version(master) if self.version and master.cores is None else ""
+        if version and not version.startswith(f"{wanted}."):
+            raise RunnerSetupError(
+                f"{option}={master.host}:{master.port} is a cluster of {name} {version}, and Beam's runner is built for {wanted}."
+            )
 
 
 @contextmanager
@@ -119,7 +134,7 @@ class _Run:
             self._pool = stack.enter_context(
                 WorkerPool(values, log=server.log, orphan=server.scratch, idle_seconds=runner.idle_seconds)
             )
-        master.check(runner.name, runner.master_option)
+        launch.check(master)
         if portable.environment_type == "DOCKER" and master.cores is not None:
             check_docker()
 
@@ -156,7 +171,7 @@ class _Run:
             text = f"{runner.name}'s JVM ended in the middle of the job (exit code {code}); the log is {log}."
             failure = JobFailed(text, log=log, user=False)
         elif reported:
-            failure = job_failure(str(error), log, runner)
+            failure = job_failure(str(error), log, runner, self._server.log_text())
         else:
             return None
         if self._remains:

@@ -102,4 +102,6 @@ SPARK: Final = Runner(
     idle_seconds=1,  # it makes each stage anew for every partition, and does not come back to it
     # Beam gives partitions to workers in turn, busy or not: with as many as cores one of them often has two, and another none
     spare_workers=1,
+    version="3.5 for Scala 2.12",
+    refused=b"InvalidClassException: org.apache.spark.",
 )

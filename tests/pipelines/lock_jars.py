@@ -1,8 +1,8 @@
 """Write the lock files anew: resolve Beam's runners with Maven and record coordinates and SHA-256.
 
-    python -m tests.pipelines.lock_jars [spark] [flink] [kafka]
+    python -m tests.pipelines.lock_jars [spark] [flink] [kafka] [yarn]
 
-It needs `mvn` on the path. Users of the package only read the lock files; Kafka's is for the tests alone.
+It needs `mvn` on the path. Users of the package only read the lock files; Kafka's and YARN's are for the tests alone.
 """
 
 import hashlib
@@ -51,6 +51,14 @@ LOCKS = {
             "org.apache.flink:flink-statebackend-rocksdb:1.19.0",
             "org.slf4j:slf4j-simple:1.7.30",
         ],
+    ),
+    # its web pages and its tokens need what is not among its dependencies
+    "yarn": Lock(
+        Path(__file__).parent,
+        "Hadoop's YARN 3.3.4 without what PySpark has",
+        ["org.apache.hadoop:hadoop-client-minicluster:3.3.4", "org.bouncycastle:bcpkix-jdk15on:1.70"],
+        left_out=frozenset({"hadoop-client-api", "hadoop-client-runtime", "hamcrest-core", "jsr305", "junit", "slf4j-api"}),
+        provided=spark_jars,
     ),
     "kafka": Lock(Path(__file__).parent / "streaming", "A Kafka broker 4.3.1", ["org.apache.kafka:kafka_2.13:4.3.1"]),
 }

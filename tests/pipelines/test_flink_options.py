@@ -2,14 +2,19 @@
 sets.
 """
 
+import json
 import socket
 import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 
 from beam_joins.cores import usable_cores
 from beam_joins.pipelines.flink import FlinkOptions, RunnerSetupError, flink_runner
+from beam_joins.pipelines.runners.check_setup import check_setup
+from beam_joins.pipelines.runners.flink import ON_FLINK
 from beam_joins.pipelines.runners.flink_options import flink_server
 
 
@@ -46,6 +51,35 @@ def test_a_cluster_that_does_not_answer_is_one_sentence_and_leaves_no_log(tmp_pa
         with pytest.raises(RunnerSetupError, match=rf"No Flink master answers at 127\.0\.0\.1:{port} \(.*take --flink_master"):
             start(f"--flink_master=127.0.0.1:{port}")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.process
+@pytest.mark.gate
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_cluster_of_another_version_is_refused_by_its_version(dry):
+    with HTTPServer(("127.0.0.1", 0), Overview) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        master = f"--flink_master=127.0.0.1:{server.server_port}"
+        with pytest.raises(RunnerSetupError, match=rf"^{master} is a cluster of Flink 2\.0\.0, .* built for 1\.19\.$"):
+            if dry:
+                list(check_setup(PipelineOptions(["--runner=FlinkRunner", master]), ON_FLINK))
+            else:
+                start(master)
+        server.shutdown()
+
+
+class Overview(BaseHTTPRequestHandler):
+    """As Flink answers."""
+
+    def do_GET(self) -> None:
+        content = json.dumps({"taskmanagers": 0, "flink-version": "2.0.0"} if self.path == "/overview" else {}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
 
 
 def test_a_cluster_elsewhere_without_a_worker_pool_is_told_how_to_start_one():

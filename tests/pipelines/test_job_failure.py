@@ -63,6 +63,12 @@ def test_a_full_heap_names_the_option_that_helps():
     assert "--driver_memory" in str(job_failure("java.lang.OutOfMemoryError: Java heap space", LOG, SPARK))
 
 
+def test_a_cluster_of_another_version_is_said_to_be_one():
+    log = b"Caused by: java.lang.RuntimeException: java.io.InvalidClassException: org.apache.spark.rpc.netty.RpcEndpointVerifier$Check"
+    failure = job_failure("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.", LOG, SPARK, log)
+    assert str(failure).startswith("--spark_master_url names a cluster that is not of Spark 3.5 for Scala 2.12. ")
+
+
 def test_a_lost_worker_is_said_to_be_one():
     message = "java.util.concurrent.ExecutionException: io.grpc.StatusRuntimeException: CANCELLED: client cancelled"
     assert "worker process ended" in str(job_failure(message, LOG, SPARK))
