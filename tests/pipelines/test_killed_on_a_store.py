@@ -59,7 +59,7 @@ def results(store: Store) -> dict[str, bytes]:
 
 def process_ends(store: Store) -> None:
     """Have the locks name a process that is no more."""
-    for path in [path for path in store.objects if path.endswith(".lock")]:
+    for path in [path for path in store.objects if path.endswith((".lock", "/lock"))]:
         token, host, _, *rest = json.loads(store.objects[path])
         store.objects[path] = json.dumps([token, host, 2**22 + 1, *rest]).encode()
 

@@ -269,7 +269,7 @@ def test_a_server_that_goes_away_in_a_run_is_one_sentence(beam_joins: Run, store
 def test_a_file_that_cannot_be_read_to_its_end_is_named(store: Store, files: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_file("bucket://in/rows.jsonl") as file:
         assert file.read(2) == b'{"'
-        monkeypatch.setattr(type(file.raw._file), "read", lambda self, size: (_ for _ in ()).throw(Forbidden("no more")))
+        monkeypatch.setattr(type(file.raw._file), "read", lambda self, size=-1: (_ for _ in ()).throw(Forbidden("no more")))
         with pytest.raises(OSError, match="no more") as raised:
             file.read()
     assert raised.value.filename == "bucket://in/rows.jsonl"

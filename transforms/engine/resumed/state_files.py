@@ -133,8 +133,11 @@ class StateFiles:
             raise CorruptData(f"{path} has changed since it was written: it is no text") from error
 
     def exists(self, name: str) -> bool:
-        """Whether a file of this name exists."""
-        return exists(self.path(name))
+        """Whether a file of this name exists. Raises :class:`OutputError` if the filesystem does not say it."""
+        try:
+            return exists(self.path(name))
+        except OSError as error:
+            raise OutputError(f"cannot look for {self.path(name)}: {cause(error)}") from error
 
     def names(self, folder: str) -> list[str]:
         """The names of all files in a folder below this one."""
