@@ -40,6 +40,7 @@ def files(own_directory: Path, store: Store) -> None:
             path.parent.mkdir(parents=True)
             write_as(path, rows, format_, side)
     Path("in/gz").mkdir()
+    Path("out").mkdir()
     Path("in/gz/1.jsonl.gz").write_bytes(gzip.compress(Path("in/jsonl/orders/1.jsonl").read_bytes(), mtime=0))
     for name, small in (("l", LEFT), ("r", RIGHT), ("rows", ROWS)):
         Path(f"in/{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in small))
