@@ -182,7 +182,7 @@ class StateFiles:
 
     def require_reachable(self) -> None:
         """Raise :class:`StateRefused` if the filesystem does not answer."""
-        if reason := unreachable(self.root):
+        if not self.is_local and (reason := unreachable(self.root)):
             raise StateRefused(f"{self.root} cannot be reached: {reason}")
 
     def _take_lease(self) -> None:

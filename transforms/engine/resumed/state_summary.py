@@ -9,7 +9,6 @@ from beam_joins.coders.snapshot import Described, files_of, read_file
 from beam_joins.errors import CorruptData, StateRefused
 from beam_joins.transforms.engine.resumed.manifest import JOURNAL, MANIFEST, Manifest, Remembered, read_manifest, write_manifest
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
-from beam_joins.transforms.engine.stored_files import unreachable
 
 _ATTEMPTS: Final = 5
 
@@ -105,8 +104,7 @@ def copy_state(path: str, to: str) -> StateSummary:
 
 def _files(path: str) -> StateFiles:
     files = StateFiles(path)
-    if not files.is_local and (reason := unreachable(files.root)):
-        raise StateRefused(f"{files.root} cannot be reached: {reason}")
+    files.require_reachable()
     return files
 
 
