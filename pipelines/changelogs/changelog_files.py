@@ -26,7 +26,7 @@ from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefor
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import Layout, in_one_layout
 from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, Format, format_of, has_format, plain_format, titles_of
-from beam_joins.transforms.connect import calling, cause, open_file
+from beam_joins.transforms.connect import cause, open_file
 
 
 def changelog_of_table(name: str, files: Sequence[File], columns: Columns, table: DatabaseTable) -> Changelog:
@@ -139,8 +139,7 @@ def look_into(
     """
     try:
         for file in files:
-            with calling(file.path):
-                open_file(file.path).close()
+            open_file(file.path).close()
             if not file.bytes and not READERS[file.format].may_be_empty:
                 raise InputError(f"{name}: {file.shown} is empty, where a file of {file.format} has at least its schema: leave it out")
         evidence, log, absent = NOTHING, None, ""

@@ -11,7 +11,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, real
 from beam_joins.pipelines.results.publication import parts_of
-from beam_joins.transforms.connect import calling, open_file
+from beam_joins.transforms.connect import open_file
 
 SUFFIX: Final = ".parquet"
 RUN: Final = b"beam_joins.run"
@@ -59,7 +59,7 @@ def require_apart(pipeline: beam.Pipeline) -> None:
 def run_of(path: str) -> str | None:
     """The run that has written a file; None if the file does not exist, or is not ours."""
     try:
-        with calling(path), open_file(path) as file:
+        with open_file(path) as file:
             metadata = pq.read_metadata(file).metadata or {}
     except (OSError, pa.ArrowInvalid):
         return None

@@ -10,6 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.transforms.engine import object_clients
 from beam_joins.transforms.engine.object_clients import Objects, objects_at
+from tests import object_store
 from tests.object_store import Store
 
 PATH = "gs://bucket/a/b"
@@ -102,6 +103,22 @@ def test_a_file_system_without_conditions_compares_before_it_writes(store: Store
     assert objects.write_over(path, b"two", first) is not None
     assert objects.write_over(path, b"other", first) is None
     assert store.objects[path] == b"two"
+
+
+def test_a_file_system_that_does_not_replace_files_does_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = object_store.ObjectStore.create
+
+    def refusing(system: object_store.ObjectStore, path: str, *options: Any, **more: Any) -> Any:
+        if path in store.objects:
+            raise FileExistsError(path)
+        return create(system, path, *options, **more)
+
+    monkeypatch.setattr(object_store.ObjectStore, "has_dirs", lambda system: True)
+    monkeypatch.setattr(object_store.ObjectStore, "create", refusing)
+    objects = Objects(PipelineOptions([]))
+    for content in (b"one", b"two"):
+        objects.write("bucket://in/a", content)
+        assert store.objects["bucket://in/a"] == content
 
 
 class Parts(io.BytesIO):

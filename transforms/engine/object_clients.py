@@ -58,7 +58,10 @@ class Objects:
             return bytes(file.read())
 
     def write(self, path: str, content: bytes) -> None:
-        """Write an object as a whole."""
+        """Write an object as a whole, in place of another one."""
+        system = FileSystems.get_filesystem(path)
+        if system.has_dirs() and system.exists(path):  # that of HDFS does not replace
+            system.delete([path])
         with self.create(path) as file:
             file.write(content)
 
