@@ -18,7 +18,7 @@ from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.pipelines.results.figure import Figure
 from beam_joins.pipelines.results.in_order import Encode, ordered, write_pieces
 from beam_joins.pipelines.results.output_files import Output
-from beam_joins.transforms.connect import create_file, open_file, rename
+from beam_joins.transforms.connect import open_file, write_whole
 
 _SORTED_BYTES: Final = 1 << 25
 """About so many bytes of records are sorted at a time."""
@@ -173,8 +173,5 @@ def _as_line(fact: Tally | WrittenPart | Figure) -> tuple[int, str]:
 
 
 def _write_report(lines_of_all: tuple[int, Iterable[str]], path: str) -> None:
-    part = f"{path}.{uuid.uuid4().hex}"
     with writing(os.path.dirname(path)):
-        with create_file(part) as file:
-            file.write("\n".join(lines_of_all[1]).encode())
-        rename(part, path)
+        write_whole(path, "\n".join(lines_of_all[1]).encode())

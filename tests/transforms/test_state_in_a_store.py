@@ -16,6 +16,7 @@ from beam_joins import LatestTable, TableFromChangelog
 from beam_joins.coders import CorruptData
 from beam_joins.errors import OutputError, StateRefused
 from beam_joins.transforms.engine import stored_files
+from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import read_manifest
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
@@ -30,6 +31,12 @@ def without_leases(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     """As where each run has stood still for so long that others have taken its lease over."""
     if "lease" not in request.node.name:
         monkeypatch.setattr(StateFiles, "_take_lease", lambda files: files.require_reachable())
+
+
+@pytest.fixture
+def of_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no worker were in the process that commits the run."""
+    monkeypatch.setattr(EndedTurns, "are_here", False)
 
 
 class Killed(BaseException):
@@ -211,6 +218,7 @@ def test_a_commit_that_was_written_down_behind_another_one_is_left_out(store: St
     assert f"{STATE}/commit.json" not in store.objects
 
 
+@pytest.mark.usefixtures("of_other_processes")
 def test_a_run_of_which_any_file_is_gone_counts_for_nothing(store: Store) -> None:
     run(ONE)
     folder = under_way(TWO)
@@ -227,6 +235,7 @@ def test_a_run_of_which_any_file_is_gone_counts_for_nothing(store: Store) -> Non
         assert whole(store) == 1
 
 
+@pytest.mark.usefixtures("of_other_processes")
 def test_workers_that_do_not_reach_the_folder_are_told(store: Store) -> None:
     def elsewhere(operation: str, path: str) -> None:
         if operation == "exists" and path.endswith("/begun"):

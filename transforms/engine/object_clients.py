@@ -18,6 +18,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from xxhash import xxh3_64_hexdigest
 
 _RAW: Final = CompressionTypes.UNCOMPRESSED
+_PATTERN: Final = re.compile(r"[*?\[]")
 _IN_ONE: Final = 8 << 20
 """The largest number of bytes that one request writes, and that it reads where less is asked for."""
 _TOO_LARGE, _MISSING, _CONFLICT, _CHANGED, _NO_RANGE = 400, 404, 409, 412, 416
@@ -71,10 +72,12 @@ class Objects:
 
     def below(self, prefix: str) -> Iterable[FileMetadata]:
         """All objects whose paths begin so."""
-        return self.matching(f"{prefix}**")
+        return list(FileSystems.match([f"{prefix}**"])[0].metadata_list)
 
     def matching(self, pattern: str) -> Iterable[FileMetadata]:
-        """The objects whose paths match a pattern."""
+        """The object of exactly this path, or else those whose paths match it as a pattern."""
+        if _PATTERN.search(pattern) and self.exists(pattern):
+            return [FileSystems.get_filesystem(pattern).metadata(pattern)]
         return list(FileSystems.match([pattern])[0].metadata_list)
 
     def answers(self, prefix: str) -> None:
@@ -217,7 +220,8 @@ class _Listed(Objects):
 
     def matching(self, pattern: str) -> Iterable[FileMetadata]:
         matches = re.compile(FileSystem.translate_pattern(pattern)).match
-        return [file for file in self.below(re.split(r"[*?\[]", pattern)[0]) if matches(file.path)]
+        files = list(self.below(_PATTERN.split(pattern)[0]))
+        return [file for file in files if file.path == pattern] or [file for file in files if matches(file.path)]
 
 
 class _S3(_Listed):

@@ -227,8 +227,6 @@ def matching_files(pattern: str) -> list[FileMetadata]:
     ``OSError``.
     """
     with calling(pattern):
-        if re.search(r"[*?\[]", pattern) and objects_at(pattern).exists(pattern):
-            return [FileSystems.get_filesystem(pattern).metadata(pattern)]
         return list(objects_at(pattern).matching(pattern))
 
 

@@ -25,6 +25,7 @@ from beam_joins.transforms.engine.metrics import count_state
 from beam_joins.transforms.engine.notes import read_note, write_note
 from beam_joins.transforms.engine.operator import Operator, Turn
 from beam_joins.transforms.engine.partition_turn import PartitionTurn
+from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import DescribedPart, TurnEnded, common_columns, largest, schema_text, text_schema
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import StateParts
@@ -43,6 +44,7 @@ class Memory(NamedTuple):
     """
 
     files: StateFiles
+    turns: EndedTurns
     prefix: str
     label: str
     frontier: int | None
@@ -61,6 +63,8 @@ class Memory(NamedTuple):
 
     def require_begun(self) -> None:
         """Raise :class:`StateRefused` where a worker does not see the files that the run has written."""
+        if self.turns.are_here:
+            return
         if not self.files.exists(name := f"{self.prefix.rpartition('/')[0]}/{BEGUN}"):
             raise StateRefused(
                 f"{self.files.path(name)} is not there: all workers must reach the folder of a state by the same path, and nobody may "
@@ -140,7 +144,7 @@ class ResumedTurn:
         if seeing.columns or notes or after != described:
             self._require_begun()
             ended = TurnEnded(memory.label, partition, after, seeing.position, seeing.timestamp, seeing.columns, notes)
-            memory.files.put(f"{memory.prefix}-{partition:05d}.json", json.dumps(ended._asdict()).encode())
+            memory.turns.put(f"{memory.prefix}-{partition:05d}.json", json.dumps(ended._asdict()).encode())
 
     def _require_begun(self) -> None:
         if not self._has_begun:

@@ -26,6 +26,7 @@ from beam_joins.errors import StateRefused
 from beam_joins.stream_time import EARLIEST
 from beam_joins.transforms.engine.around_run import around_run
 from beam_joins.transforms.engine.resumed.connected import connected
+from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import (
     JOURNAL,
     MANIFEST,
@@ -123,6 +124,7 @@ class StateFolder:
         # files that workers of an earlier run still write have other names
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
         self.scratch = self.files.path(f"{self._attempt}/read")
+        self._turns = EndedTurns(self.files)
 
     last_run = staticmethod(last_run)
     summary = staticmethod(state_summary)
@@ -225,7 +227,7 @@ class StateFolder:
     def _memory(self, label: str, remembered: Remembered, horizon: int | None, values: Mapping[str, pa.DataType]) -> Memory:
         prefix = f"{self._attempt}/{len(self._stages):03d}"
         after = remembered.frontier, horizon, remembered.columns, remembered.notes, remembered.partitions
-        return Memory(self.files, prefix, label, *after, values)
+        return Memory(self.files, self._turns, prefix, label, *after, values)
 
     def decisions(self) -> Mapping[str, Decision]:
         """The verdicts on the transforms of the pipeline that has been built, by full labels. Raises :class:`StateRefused` for
@@ -257,17 +259,17 @@ class StateFolder:
             return self._refused(_ANOTHER)
         return StateRefused(f"{self.files.root}: {_LATER}")
 
-    def _turns(self, present: Iterable[str]) -> list[TurnEnded]:
+    def _ended(self, present: Iterable[str]) -> list[TurnEnded]:
         with ThreadPoolExecutor(_AT_ONCE) as threads:
-            return list(threads.map(self._turn, sorted(name for name in present if name.endswith(".json"))))
+            return list(threads.map(self._ended_turn, sorted(name for name in present if name.endswith(".json"))))
 
-    def _turn(self, name: str) -> TurnEnded:
+    def _ended_turn(self, name: str) -> TurnEnded:
         try:
-            content = self.files.get(name)
+            content = self._turns.get(name)
         except FileNotFoundError:
             self.require_current()  # another one may have been committed just now
             raise self._refused(_GONE) from None
-        return TurnEnded(**json.loads(content.to_pybytes()))
+        return TurnEnded(**json.loads(content))
 
     def prepare(self, moves: Sequence[tuple[str, str]] = ()) -> None:
         """Write down the work of :meth:`finish`: from then on the run counts, and whoever opens the folder
@@ -276,9 +278,8 @@ class StateFolder:
         ``moves`` are files to be renamed, with absolute paths: ``(from, to)``. Raises :class:`StateRefused`.
         """
         self.require_current()
-        present = set(self.files.names(self._attempt))
-        turns = self._turns(present)
-        stages = after_run(self._stages, turns, self._groups)
+        present = {*self.files.names(self._attempt), *self._turns.names()}
+        stages = after_run(self._stages, self._ended(present), self._groups)
         transforms = {label: each.fingerprint for label, each in self.plan.decisions.items()}
         after = Manifest(self.run, self.partitions or 1, self.inputs, stages, transforms, sorted(self.plan.read_again))
         written = after.files - self._before.files
