@@ -10,10 +10,11 @@ from urllib.parse import unquote, urlsplit
 
 from beam_joins.errors import InputError
 
-Extra = Literal["delta", "ducklake", "kafka", "msgpack", "openlineage", "postgres", "prometheus", "schema-registry", "yaml"]
+Extra = Literal["delta", "ducklake", "gcp", "kafka", "msgpack", "openlineage", "postgres", "prometheus", "schema-registry", "yaml"]
 _NEEDS: Final[dict[Extra, str]] = {
     "delta": "Delta tables need deltalake",
     "ducklake": "DuckLake needs duckdb",
+    "gcp": "BigQuery needs google-cloud-bigquery",
     "kafka": "Kafka needs confluent-kafka",
     "msgpack": "MessagePack files need msgpack",
     "openlineage": "--lineage-file needs openlineage-python",

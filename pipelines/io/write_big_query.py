@@ -11,19 +11,22 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFailed, RetryError
-from google.auth.credentials import AnonymousCredentials
-from google.auth.exceptions import GoogleAuthError
-from google.cloud import bigquery
-from google.cloud.bigquery.retry import DEFAULT_RETRY
-from requests.exceptions import RequestException
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.arrow_types import is_list, without_uuids
 from beam_joins.errors import InputError, OutputError
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.sinks.merge_once import KeyedTable, LastChanges, MergedRun, MergeOnce, Overtaken, first_line
 from beam_joins.transforms.connect import PlainRows
+
+with needs("gcp"):
+    from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFailed, RetryError
+    from google.auth.credentials import AnonymousCredentials
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud import bigquery
+    from google.cloud.bigquery.retry import DEFAULT_RETRY
+    from requests.exceptions import RequestException
 
 _FORM: Final = re.compile(r"[a-z][a-z0-9.:-]*[a-z0-9]\.\w+\.[\w -]+")
 _ERRORS: Final = (GoogleAPIError, GoogleAuthError, RequestException)

@@ -107,9 +107,14 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 import beam_joins
 
+from beam_joins.pipelines.base.extras import MissingExtra
+
 for module in pkgutil.walk_packages(beam_joins.__path__, "beam_joins."):
     if not module.name.endswith(".__main__"):
-        importlib.import_module(module.name)
+        try:
+            importlib.import_module(module.name)
+        except MissingExtra:
+            assert module.name == "beam_joins.pipelines.io.write_big_query", module.name
 from beam_joins.pipelines.commands.programs import main
 
 for command in sys.argv[1:]:
