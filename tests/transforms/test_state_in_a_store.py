@@ -43,11 +43,18 @@ class Killed(BaseException):
     """As if the process ended."""
 
 
+GIVEN: list[dict[str, int]] = []
+"""The records of a pipeline that runs more than once."""
 SEEN: list[int] = []
 """The keys that the table of the last pipeline had."""
 
 
+REFUSED = 99
+
+
 def see(row: tuple[int, Any]) -> None:
+    if row[0] == REFUSED:
+        raise ValueError("a row that is refused")
     SEEN.append(row[0])
 
 
@@ -275,6 +282,28 @@ def test_a_run_that_fails_leaves_the_store_as_it_was(store: Store) -> None:
     with pytest.raises(ZeroDivisionError), under_way(TWO):
         raise ZeroDivisionError
     assert store.objects == present
+
+
+def test_a_pipeline_whose_run_has_failed_may_run_again_with_other_records(store: Store) -> None:
+    pipeline = beam.Pipeline(
+        runner=FnApiRunner(), options=PipelineOptions([f"--beam_joins_state={STATE}", "--beam_joins_partitions=8"])
+    )
+    read = pipeline | beam.Create([0]) | beam.FlatMap(lambda _: GIVEN).with_output_types(dict)
+    _ = (
+        read
+        | "table" >> TableFromChangelog(key="id", sequence_by="at", timestamp_by="at")
+        | LatestTable()
+        | beam.Reshuffle()
+        | beam.Map(see)
+    )
+    GIVEN[:] = [TWO, THREE, {"id": REFUSED, "at": 4}]
+    with pytest.raises(Exception, match="a row that is refused"):
+        pipeline.run()
+    assert store.names(f"{STATE}/") == []
+    GIVEN[:] = [TWO]
+    pipeline.run().wait_until_finish()
+    assert whole(store) == 1
+    assert run(THREE) == [2, 3]
 
 
 @pytest.mark.parametrize(

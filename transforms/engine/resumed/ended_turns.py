@@ -34,6 +34,10 @@ class EndedTurns:
         else:
             self._files.put(name, content)
 
+    def clear(self) -> None:
+        """Forget the records in memory, as the run begins again."""
+        _here[self._token].clear()
+
     def names(self) -> Collection[str]:
         """The names of the records in memory."""
         return _here.get(self._token, {}).keys()

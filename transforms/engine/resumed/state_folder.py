@@ -359,6 +359,7 @@ class StateFolder:
 
     def _begin(self, pipeline: Pipeline) -> None:
         self._open_again()
+        self._turns.clear()
         try:
             self.check(pipeline)
         except BaseException:
