@@ -11,7 +11,7 @@ from beam_joins.transforms.engine.around_run import before_run
 from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
 from beam_joins.transforms.engine.beam_schemas import batches_of_rows, row_type, rows_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.claim import Claim, ClaimInStore, claim_at, claim_of, end_lease, new_claim, take_lease
+from beam_joins.transforms.engine.claim import Claim, ClaimInStore, claim_at, claim_of, end_lease, new_claim, share_lease, take_lease
 from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global, require_tables
@@ -124,6 +124,7 @@ __all__ = [
     "row_type",
     "rows_of",
     "schema_text",
+    "share_lease",
     "struct_of",
     "suggested_partitions",
     "table_type",

@@ -21,6 +21,7 @@ from beam_joins.transforms.connect import (
     claim_of,
     end_lease,
     read_whole,
+    share_lease,
     take_lease,
     write_whole,
 )
@@ -59,6 +60,8 @@ def take(output: str, mine: Claim, *, again: bool = False) -> None:
     with _alone(os.path.dirname(lock)):
         other, version = claim_at(lock) if not is_local(output) else ClaimInStore(_read(lock))
         if other is not None and other.token == mine.token:
+            if not is_local(output):  # the worker that has claimed it may end before the others
+                share_lease(lock, mine)
             return
         if other is not None:
             given_up = again and mine.same_process(other) and mine.at > other.at

@@ -17,7 +17,7 @@ from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.results.output_lock import lock_of, release, staging_of, take
 from beam_joins.pipelines.results.publication import Publication
 from beam_joins.transforms.engine import stored_files
-from beam_joins.transforms.engine.claim import new_claim
+from beam_joins.transforms.engine.claim import _renewals, claim_of, new_claim
 from tests.object_store import Forbidden, NotFound, Store
 from tests.pipelines.history import arrive, cut, tree
 from tests.pipelines.orders_run import Run, one_sentence
@@ -161,6 +161,18 @@ def test_the_claim_of_a_machine_that_is_gone_does_not_block_an_output_for_ever(s
         take("bucket://out/l.jsonl", mine)
     assert any(name.endswith("/part") for name in store.names("bucket://out/")) is not is_taken
     release("bucket://out/l.jsonl", mine)
+
+
+def test_each_worker_of_a_run_renews_its_claim(store: Store) -> None:
+    mine, lock = new_claim(), lock_of("bucket://out/l.jsonl")
+    take("bucket://out/l.jsonl", mine)
+    _renewals.forget()  # another process of the run
+    take("bucket://out/l.jsonl", mine)
+    store.put(lock, json.dumps(mine._replace(until=0)).encode())
+    _renewals.renew()
+    assert (claim_of(store.objects[lock]) or mine).until
+    release("bucket://out/l.jsonl", mine)
+    assert lock not in store.objects
 
 
 def test_the_next_run_of_an_output_removes_what_no_claim_is_of(store: Store, own_directory: Path) -> None:

@@ -86,6 +86,11 @@ def take_lease(path: str, mine: Claim, version: str | None) -> bool:
     return True
 
 
+def share_lease(path: str, mine: Claim) -> None:
+    """Have this process renew a claim too that another process of the run has written at a path in a store."""
+    _renewals.add(path, mine)
+
+
 def end_lease(path: str, mine: Claim) -> None:
     """Release the claim at a path in a store, if it is still there. Raises ``OSError``."""
     _renewals.remove(path, mine)

@@ -60,9 +60,7 @@ class Objects:
 
     def write(self, path: str, content: bytes) -> None:
         """Write an object as a whole, in place of another one."""
-        system = FileSystems.get_filesystem(path)
-        if system.has_dirs() and system.exists(path):  # that of HDFS does not replace
-            system.delete([path])
+        self._make_room(path)
         with self.create(path) as file:
             file.write(content)
 
@@ -94,11 +92,15 @@ class Objects:
 
     def rename(self, source: str, target: str) -> None:
         """Rename an object, in place of another one."""
-        system = FileSystems.get_filesystem(target)
-        # some do not replace; a store does, and there another process may have given the file its name just now
-        if system.has_dirs() and system.exists(target):
-            system.delete([target])
-        system.rename([source], [target])
+        self._make_room(target)
+        FileSystems.get_filesystem(target).rename([source], [target])
+
+    @staticmethod
+    def _make_room(path: str) -> None:
+        """Delete a file where others do not replace it, as that of HDFS; in a store another process may have just written it."""
+        system = FileSystems.get_filesystem(path)
+        if system.has_dirs() and system.exists(path):
+            system.delete([path])
 
     def read_version(self, path: str) -> tuple[bytes, str]:
         """The content and its version."""

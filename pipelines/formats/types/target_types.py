@@ -31,7 +31,8 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REMEDY: Final = "(--select, or MapTable), or write another format"
 _AVRO_ROOT: Final = "Change"
 _BIGQUERY_NAME: Final = re.compile(
-    r"(?i)(?!_(TABLE|FILE)_|_PARTITION|_ROW_TIMESTAMP|__ROOT__|_COLIDENTIFIER|_CHANGE_(TYPE|TIMESTAMP|SEQUENCE_NUMBER)$)[^\W\d]\w{0,299}"
+    r"(?i)(?!_(TABLE|FILE)_|_PARTITION|_ROW_TIMESTAMP|__ROOT__|_COLIDENTIFIER"
+    r"|_CHANGE_(TYPE|TIMESTAMP|SEQUENCE_NUMBER)$)[^\W\d]\w{0,299}"
 )
 
 
