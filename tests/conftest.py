@@ -12,7 +12,7 @@ from apache_beam.runners.portability.prism_runner import PrismRunner
 from hypothesis import HealthCheck, settings
 
 from beam_joins.pipelines.runners.java import find_java
-from beam_joins.transforms.engine import stored_files
+from beam_joins.transforms.engine.files import stored_files
 from tests import needs, object_store, programs
 from tests.beam_that_remembers import beam_that_remembers
 from tests.postgres.server import server

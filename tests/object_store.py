@@ -15,7 +15,8 @@ from typing import Any
 
 import apache_beam.io.filesystem as beam_files
 
-from beam_joins.transforms.engine.object_clients import CLIENTS, Objects
+from beam_joins.transforms.engine.files.object_clients import CLIENTS
+from beam_joins.transforms.engine.files.objects import Objects
 
 
 class NotFound(Exception):

@@ -37,7 +37,7 @@ PRIVATE = {
     "pipelines/formats/avro_blocks.py": {"_FastAvroSource"},
     "pipelines/runners/direct_channel.py": {"_data_buffer_time_limit_ms", "_exception", "_external_payload", "_futures_by_id"},
     "pipelines/runners/flink_job.py": {"_job_id"},
-    "transforms/engine/object_clients.py": {"_pipeline_options"},
+    "transforms/engine/files/object_clients.py": {"_pipeline_options"},
     "transforms/engine/fingerprints.py": {"_current_transform"},
     "transforms/engine/stored_content.py": {"_main_tag"},
 }
@@ -166,7 +166,7 @@ def test_avro_records_are_read_from_a_range_by_the_source_of_beam() -> None:
 
 
 def test_file_systems_list_a_prefix_and_have_their_options() -> None:
-    look = "Beam's file systems have changed: look at transforms/engine/object_clients.py"
+    look = "Beam's file systems have changed: look at transforms/engine/files"
     assert len(signature(GCSFileSystem._list).parameters) == 2, look
     assert hasattr(FileSystems, "_pipeline_options"), look
     assert {"client", "options"} <= signature(S3IO).parameters.keys(), look

@@ -11,7 +11,33 @@ from beam_joins.transforms.engine.around_run import before_run
 from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
 from beam_joins.transforms.engine.beam_schemas import batches_of_rows, row_type, rows_of
 from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.claim import Claim, ClaimInStore, claim_at, claim_of, end_lease, new_claim, share_lease, take_lease
+from beam_joins.transforms.engine.files.claim import (
+    Claim,
+    ClaimInStore,
+    claim_at,
+    claim_of,
+    end_lease,
+    new_claim,
+    share_lease,
+    take_lease,
+)
+from beam_joins.transforms.engine.files.file_lock import FileLock
+from beam_joins.transforms.engine.files.stored_files import (
+    calling,
+    cause,
+    create_file,
+    exists,
+    files_below,
+    is_remote,
+    matching_files,
+    open_file,
+    read_whole,
+    remove_files,
+    remove_folder,
+    rename,
+    unreachable,
+    write_whole,
+)
 from beam_joins.transforms.engine.fingerprints import label_of
 from beam_joins.transforms.engine.incoming_tables import in_batches
 from beam_joins.transforms.engine.input_checks import require_bounded, require_global, require_tables
@@ -35,26 +61,9 @@ from beam_joins.transforms.engine.plain_rows import PlainRows
 from beam_joins.transforms.engine.prepared import prepared
 from beam_joins.transforms.engine.replay import InlineRoute as Route
 from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
-from beam_joins.transforms.engine.resumed.file_lock import FileLock
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.runner_abilities import ONE_MACHINE, READ_ONCE
-from beam_joins.transforms.engine.stored_files import (
-    calling,
-    cause,
-    create_file,
-    exists,
-    files_below,
-    is_remote,
-    matching_files,
-    open_file,
-    read_whole,
-    remove_files,
-    remove_folder,
-    rename,
-    unreachable,
-    write_whole,
-)
 from beam_joins.transforms.engine.table_rows import last_of_each, newest
 from beam_joins.transforms.engine.table_type import TableType, at_first_position, begins_anew, is_batches, table_type
 

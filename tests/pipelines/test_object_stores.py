@@ -16,8 +16,8 @@ from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog, WriteParqu
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.results.output_lock import lock_of, release, staging_of, take
 from beam_joins.pipelines.results.publication import Publication
-from beam_joins.transforms.engine import stored_files
-from beam_joins.transforms.engine.claim import _renewals, claim_of, new_claim
+from beam_joins.transforms.engine.files import stored_files
+from beam_joins.transforms.engine.files.claim import _renewals, claim_of, new_claim
 from tests.object_store import Forbidden, NotFound, Store
 from tests.pipelines.history import arrive, cut, tree
 from tests.pipelines.orders_run import Run, one_sentence

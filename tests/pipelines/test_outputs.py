@@ -19,7 +19,7 @@ from beam_joins.pipelines.results.in_order import write_pieces
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.output_lock import held, lock_of, release, staging_of, take
 from beam_joins.pipelines.results.publication import Move, rename_all
-from beam_joins.transforms.engine.claim import Claim, new_claim
+from beam_joins.transforms.engine.files.claim import Claim, new_claim
 from tests.pipelines.orders_run import Ran, Run, inputs, nothing_is_left, one_sentence
 
 

@@ -18,7 +18,7 @@ from beam_joins import InputError, StateFolder, StateRefused, TableFromChangelog
 from beam_joins.io import ReadChangelog, ReadGrowingFiles, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines.commands import repeated_runs
 from beam_joins.transforms.connect import open_file
-from beam_joins.transforms.engine import stored_files
+from beam_joins.transforms.engine.files import stored_files
 from tests.object_store import Forbidden, Store
 from tests.pipelines.history import FORMATS, tree
 from tests.pipelines.history import _write as write_as
@@ -95,7 +95,7 @@ COMMANDS: dict[str, list[str]] = {
     "upserts": ["table", "--input={}in/l.jsonl", "--output={}out/a.jsonl", "--output-records=upserts"],
     "pairs": ["table", "--input={}in/l.jsonl", "--output={}out/a.jsonl", "--output-records=pairs"],
     "orders": ["orders", "--orders={}in/jsonl/orders/1.jsonl", "--customers={}in/jsonl/customers/*.jsonl", "--output={}out/a.jsonl"],
-    "blocks on the disk": ["table", "--input={}in/l.jsonl", "--latest={}out/a.jsonl", "--beam_joins_blocks=blocks"],
+    "blocks": ["table", "--input={}in/l.jsonl", "--latest={}out/a.jsonl", "--beam_joins_blocks={}out/blocks"],
     "a dry run": ["table", "--input={}in/l.jsonl", "--latest={}out/a.jsonl", "--dry-run"],
     "a dry run of runs": ["join", "--left={}in/jsonl/orders", "--right={}in/jsonl/customers", *BY, *RUN, "--dry-run"],
     "explain": ["explain", "{}in/l.jsonl", "{}in/r.jsonl", "--foreign-key=by", "--svg={}out/a.svg"],
@@ -194,8 +194,8 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "summary": (["table", "--input=l.jsonl", "--latest=a.jsonl", "--json=bucket://nowhere/a"], NOWHERE),
     "report": (["table", "--input=l.jsonl", "--latest=a.jsonl", "--report=bucket://nowhere/a.html"], NOWHERE),
     "blocks": (
-        ["table", "--input=l.jsonl", "--latest=a.jsonl", "--beam_joins_blocks=bucket://out/b"],
-        "a store has no folders",
+        ["table", "--input=l.jsonl", "--latest=a.jsonl", "--beam_joins_blocks=bucket://nowhere/b"],
+        "for the blocks of the run: there is no bucket nowhere; name another place with --beam_joins_blocks=DIR",
     ),
     "memory": (["table", "--input=l.jsonl", "--latest=a.jsonl", "--beam_joins_memory=0"], "give a positive number of megabytes"),
     "sample": (["sample", "--out=bucket://out/a"], "bucket://out/a is not on this machine: name a local directory"),

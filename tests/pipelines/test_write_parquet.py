@@ -12,7 +12,7 @@ from beam_joins.io import ReadParquet, WriteParquet
 from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.io.write_parquet import _Result
 from beam_joins.pipelines.results.output_lock import take
-from beam_joins.transforms.engine.claim import new_claim
+from beam_joins.transforms.engine.files.claim import new_claim
 
 ROWS = pa.table({"id": [1, 2, None], "name": ["a", None, "c"], "deleted": [False, True, None]})
 

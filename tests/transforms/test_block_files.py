@@ -2,6 +2,8 @@
 behind.
 """
 
+import io
+import json
 import os
 import signal
 import subprocess
@@ -21,8 +23,10 @@ from beam_joins.coders.block import write_block
 from beam_joins.errors import CorruptData, OutputError
 from beam_joins.transforms.engine import block_files, parts, run_folder
 from beam_joins.transforms.engine.block_files import BlockFolder, reference_of
+from beam_joins.transforms.engine.files.claim import new_claim
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count, suggested_partitions
 from beam_joins.transforms.engine.parts import Parts
+from tests.object_store import Forbidden
 from tests.transforms.all_builds import all_of_them, one_of_a_kind
 from tests.transforms.test_truncates import OPTIONS, ROWS, TABLE
 from tests.transforms.unbounded_runs import arrivals, bounded, elements_of, given_on_prism, given_unbounded, history, one_stream
@@ -204,9 +208,47 @@ def test_where_the_folder_is_not_blocks_travel_as_they_are(tmp_path):
 def test_a_full_disk_is_said_in_a_sentence_that_names_the_option():
     folder = BlockFolder("/dev", frees=True)
     file = folder.file()
-    file._handle = os.open("/dev/full", os.O_WRONLY)
+    file._file = io.FileIO("/dev/full", "wb")
     with pytest.raises(OutputError, match=r"to /dev: No space left on device; name .*--beam_joins_blocks=DIR"):
         file.write(b"a" * 5000, 1)
+
+
+def test_blocks_in_a_store_give_the_same_and_nothing_is_left(store, small_blocks):
+    inline = in_order(elements_of(FnApiRunner(), bounded, EVENTS, one_of_a_kind, "--beam_joins_blocks=inline"))
+    small_blocks.clear()
+    options = ["--beam_joins_blocks=bucket://out/blocks/", "--beam_joins_partitions=2"]
+    assert in_order(elements_of(FnApiRunner(), bounded, EVENTS, one_of_a_kind, *options)) == inline
+    assert len(small_blocks) > 40
+    assert store.counts["open"] >= len(small_blocks)
+    assert store.names("bucket://out/") == []
+
+
+def test_a_run_removes_the_blocks_in_a_store_whose_runs_have_ended(store):
+    claims = {"ended": new_claim()._replace(host="b", until=1), "lives": new_claim()._replace(host="b", until=1 << 62)}
+    for name in ("ended", "lives", "cut"):
+        store.put(f"bucket://out/beam_joins-blocks-{name}/block", b"1")
+    for name, claim in claims.items():
+        store.put(f"bucket://out/beam_joins-blocks-{name}/lock", json.dumps(claim).encode())
+    store.put("bucket://out/other", b"1")
+    with beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(["--beam_joins_blocks=bucket://out"])) as p:
+        _ = p | beam.Create([("a", "b")]) | TableFromChangelog()
+    assert store.names("bucket://out/") == ["beam_joins-blocks-lives/block", "beam_joins-blocks-lives/lock", "other"]
+
+
+def test_blocks_in_a_store_are_there_when_their_bundle_has_ended_and_refuse_in_a_sentence(store):
+    folder = BlockFolder("bucket://out/b", frees=False)
+    reference = (file := folder.file()).write(b"a" * 5000, 1)
+    with pytest.raises(CorruptData, match="the blocks of this run in bucket://out/b are gone"):
+        folder.read(reference)
+    file.close()
+    assert folder.read(reference) == b"a" * 5000
+    file = folder.file()
+    with (
+        store.failing("upload", "", Forbidden),
+        pytest.raises(OutputError, match=r"to bucket://out/b: Forbidden; name .*--beam_joins_blocks=DIR"),
+    ):
+        file.write(b"a" * 5000, 1)
+        file.close()
 
 
 @pytest.mark.parametrize("runner", [FnApiRunner, BundleBasedDirectRunner])
@@ -258,7 +300,6 @@ def test_an_interrupted_run_leaves_nothing_and_the_next_run_removes_what_a_kille
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
-        ("--beam_joins_blocks=gs://bucket/blocks", "give a folder that all workers reach by this path, or inline"),
         ("--beam_joins_blocks=", "give a folder that all workers reach"),
         ("--beam_joins_memory=0", "--beam_joins_memory=0: give a positive number of megabytes"),
     ],

@@ -8,8 +8,10 @@ import pytest
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.transforms.engine import object_clients
-from beam_joins.transforms.engine.object_clients import Objects, objects_at
+from beam_joins.transforms.engine.files import object_streams
+from beam_joins.transforms.engine.files.google_objects import GoogleObjects
+from beam_joins.transforms.engine.files.object_clients import objects_at
+from beam_joins.transforms.engine.files.objects import Objects
 from tests import object_store
 from tests.object_store import Store
 
@@ -22,12 +24,19 @@ class Refused(Exception):
     code = 412
 
 
-class Blob:
-    """An object of Google Cloud Storage whose store keeps to conditions."""
+class NoRange(Exception):
+    """As the client's for a range behind the end of an object."""
 
-    def __init__(self, stored: dict[str, tuple[bytes, int]], name: str) -> None:
-        self.stored, self.name, self.generation = stored, name, None
+    code = 416
+
+
+class Blob:
+    """An object of Google Cloud Storage whose store keeps to conditions, and may say the generation of what it gives."""
+
+    def __init__(self, stored: dict[str, tuple[bytes, int]], name: str, says_generation: bool) -> None:
+        self.stored, self.name, self.says_generation = stored, name, says_generation
         self.size: int | None = None
+        self.generation: int | None = None
 
     def upload_from_string(self, content: bytes, *, content_type: str, if_generation_match: int | None = None) -> None:
         assert content_type == "application/octet-stream"
@@ -44,25 +53,29 @@ class Blob:
     def download_as_bytes(self, start: int = 0, end: int | None = None, if_generation_match: int | None = None) -> bytes:
         content, generation = self.stored[self.name]
         assert if_generation_match in (None, generation)
+        if start >= len(content) and end is not None:
+            raise NoRange
+        self.generation = generation if self.says_generation else None
         return content[start : None if end is None else end + 1]
 
 
 class Client:
-    def __init__(self) -> None:
+    def __init__(self, says_generation: bool) -> None:
         self.stored = dict[str, tuple[bytes, int]]()
+        self.says_generation = says_generation
 
     def bucket(self, name: str) -> "Client":
         assert name == "bucket"
         return self
 
     def blob(self, name: str) -> Blob:
-        return Blob(self.stored, name)
+        return Blob(self.stored, name, self.says_generation)
 
 
-@pytest.fixture
-def google() -> Any:
-    made = object.__new__(object_clients._Gcs)
-    made._client = Client()
+@pytest.fixture(params=[True, False], ids=["says-generation", "silent"])
+def google(request: pytest.FixtureRequest) -> Any:
+    made = object.__new__(GoogleObjects)
+    made._client = Client(request.param)
     return made
 
 
@@ -85,6 +98,9 @@ def test_an_object_of_google_is_read_in_ranges(google: Any) -> None:
         assert (file.seek(-10, io.SEEK_END), file.read()) == (len(content) - 10, content[-10:])
         assert (file.seek(1), file.read()) == (1, content[1:])
         assert (file.seek(len(content) + 5), file.read()) == (len(content) + 5, b"")
+    google.write(PATH, b"")
+    with google.open(PATH) as file:
+        assert file.read() == b""
 
 
 def test_a_client_is_kept_while_the_options_are_the_same(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +143,9 @@ class Parts(io.BytesIO):
 
 
 def test_a_small_object_is_written_at_once_and_a_large_one_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_clients, "_IN_ONE", 10)
+    monkeypatch.setattr(object_streams, "IN_ONE", 10)
     whole, parts = list[bytes](), Parts()
     for pieces in ([], [b"abc", memoryview(b"def")], [b"0123456", b"789ab", b"c"]):
-        with object_clients._Upload(whole.append, lambda: parts) as file:
+        with object_streams.ObjectWriter(whole.append, lambda: parts) as file:
             assert [file.write(each) for each in pieces] == [len(each) for each in pieces]
     assert (whole, parts.getvalue()) == ([b"", b"abcdef"], b"0123456789abc")

@@ -15,7 +15,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins import LatestTable, TableFromChangelog
 from beam_joins.coders import CorruptData
 from beam_joins.errors import OutputError, StateRefused
-from beam_joins.transforms.engine import stored_files
+from beam_joins.transforms.engine.files import stored_files
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import read_manifest
 from beam_joins.transforms.engine.resumed.state_files import StateFiles

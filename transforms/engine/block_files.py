@@ -2,24 +2,29 @@
 and its memory does not grow with the input.
 
 A bundle writes its blocks into one new file. A bundle that is run again writes another file, so that the
-references that arrive name blocks of their own bundle. On a machine without the folder blocks travel as they
-are.
+references that arrive name blocks of their own bundle. On a machine without a local folder blocks travel as they
+are. In a store the file is there at the end of its bundle: nobody reads it before.
 """
 
 import ctypes
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
+from apache_beam.io.filesystem import CompressionTypes
+
 from beam_joins.errors import CorruptData, OutputError
+from beam_joins.transforms.engine.files.stored_files import calling, cause, create_file, is_remote, read_range
 
 SMALL_BYTES: Final = 4 << 10
 """A smaller block travels as it is: a file's pages, which are freed as a whole, are as large."""
 _MARK = b"\x01"  # neither a block nor a note begins with it
 _REFERENCE = Struct(">cQQQ")  # the mark, where the block begins, its length, the bytes of its rows; the file's name is behind it
+_RAW: Final = CompressionTypes.UNCOMPRESSED
 _PUNCH_HOLE, _KEEP_SIZE = 2, 1  # of Linux's falloc.h
 
 
@@ -55,7 +60,7 @@ class BlockFile:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._name = uuid4().hex
-        self._handle: int | None = None
+        self._file: Any = None
         self._end = 0
 
     @property
@@ -70,39 +75,42 @@ class BlockFile:
         if len(block) < SMALL_BYTES or not self._open():
             return block
         left = memoryview(block)
-        try:
+        with self._writing():
             while left:
-                left = left[os.write(self._handle or 0, left) :]
-        except OSError as error:
-            raise self._not_written(error) from error
+                left = left[self._file.write(left) :]
         offset, self._end = self._end, self._end + len(block)
         return Reference(self._name, offset, len(block), rows_bytes).written()
 
     def close(self) -> None:
-        """End writing; a block that comes later is in a new file."""
-        if self._handle is not None:
-            os.close(self._handle)
-        self._handle, self._name, self._end = None, uuid4().hex, 0
-
-    def __del__(self) -> None:
-        if self._handle is not None:  # of a bundle that did not come to its end
-            os.close(self._handle)
+        """End writing; a block that comes later is in a new file. Raises :class:`OutputError`."""
+        if self._file is not None:
+            with self._writing():
+                self._file.close()
+        self._file, self._name, self._end = None, uuid4().hex, 0
 
     def _open(self) -> bool:
-        if self._handle is None:
-            try:
-                self._handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileNotFoundError:
-                return False
-            except OSError as error:
-                raise self._not_written(error) from error
+        if self._file is None:
+            with self._writing():
+                try:
+                    self._file = create_file(self.path, _RAW) if is_remote(self.path) else _created(self.path)
+                except FileNotFoundError:
+                    return False
         return True
 
-    def _not_written(self, error: OSError) -> OutputError:
-        return OutputError(
-            f"cannot write blocks of the shuffle to {self._folder}: {error.strerror or error}; name a folder with more room"
-            " with --beam_joins_blocks=DIR, or let the runner carry them with --beam_joins_blocks=inline"
-        )
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            with calling(self._folder):
+                yield
+        except OSError as error:
+            raise OutputError(
+                f"cannot write blocks of the shuffle to {self._folder}: {cause(error)}; name a folder with more room"
+                " with --beam_joins_blocks=DIR, or let the runner carry them with --beam_joins_blocks=inline"
+            ) from error
+
+
+def _created(path: str) -> Any:
+    return open(path, "xb", buffering=0, opener=lambda path, flags: os.open(path, flags, 0o600))
 
 
 class BlockFolder(NamedTuple):
@@ -124,15 +132,11 @@ class BlockFolder(NamedTuple):
         if (reference := reference_of(block)) is None:
             return block
         try:
-            handle = os.open(os.path.join(self.path, reference.file), os.O_RDONLY)
+            return read_range(os.path.join(self.path, reference.file), reference.offset, reference.length)
         except FileNotFoundError as error:
             raise CorruptData(
                 f"the blocks of this run in {self.path} are gone: something has removed them, or this worker does not reach the folder"
             ) from error
-        try:
-            return os.pread(handle, reference.length, reference.offset)
-        finally:
-            os.close(handle)
 
     def free(self, blocks: Iterable[bytes]) -> None:
         """Give the space of blocks back, where the filesystem can do that for a part of a file."""

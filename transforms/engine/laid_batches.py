@@ -7,6 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
+from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.coders.change_batch import ChangeBatchCoder
@@ -40,12 +41,15 @@ class _Lay(beam.DoFn):
 
     def start_bundle(self) -> None:
         self._file = self._folder.file()
+        self._written = list[WindowedValue]()
 
-    def process(self, element: ChangeBatch) -> Iterator[bytes]:
-        yield self._file.write(self._coder.encode(element), self._coder.estimate_size(element))
+    def process(self, element: ChangeBatch, timestamp: Any = beam.DoFn.TimestampParam, window: Any = beam.DoFn.WindowParam) -> None:
+        reference = self._file.write(self._coder.encode(element), self._coder.estimate_size(element))
+        self._written.append(WindowedValue(reference, timestamp, (window,)))
 
-    def finish_bundle(self) -> None:
-        self._file.close()
+    def finish_bundle(self) -> list[WindowedValue]:
+        self._file.close()  # a runner may read in the same bundle, and in a store the file is there from now on
+        return self._written
 
 
 class _Take(beam.DoFn):

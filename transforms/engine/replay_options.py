@@ -56,9 +56,9 @@ class ReplayOptions(PipelineOptions):
         parser.add_argument(
             "--beam_joins_blocks",
             metavar="DIR",
-            help="a folder that all workers reach by this path: the rows that are shuffled lie there, and the runner carries "
-            f"references to them; '{INLINE}': the runner carries the rows (default: the folder for temporary files where all "
-            f"workers are on this machine and the input is bounded, else {INLINE})",
+            help="a folder, of any filesystem that Beam knows, that all workers reach by this path: the rows that are shuffled lie "
+            f"there, and the runner carries references to them; '{INLINE}': the runner carries the rows (default: the folder for "
+            f"temporary files where all workers are on this machine and the input is bounded, else {INLINE})",
         )
         parser.add_argument(
             "--beam_joins_state",

@@ -45,7 +45,7 @@ def write(place: str) -> int:
 
 def conditions(place: str) -> int:
     """Write an object on conditions."""
-    from beam_joins.transforms.engine.object_clients import objects_at
+    from beam_joins.transforms.engine.files.object_clients import objects_at
 
     path = f"{place}state-of-tests/conditions/a"
     objects = objects_at(path)

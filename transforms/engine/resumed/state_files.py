@@ -16,9 +16,9 @@ from apache_beam.io.filesystems import FileSystems
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import CorruptData, OutputError, StateRefused
-from beam_joins.transforms.engine.claim import Claim, claim_at, end_lease, new_claim, take_lease
-from beam_joins.transforms.engine.resumed.file_lock import FileLock
-from beam_joins.transforms.engine.stored_files import (
+from beam_joins.transforms.engine.files.claim import Claim, claim_at, end_lease, new_claim, take_lease
+from beam_joins.transforms.engine.files.file_lock import FileLock
+from beam_joins.transforms.engine.files.stored_files import (
     PART,
     cause,
     exists,

@@ -25,6 +25,7 @@ from apache_beam.runners.runner import PipelineState
 from beam_joins.errors import StateRefused
 from beam_joins.stream_time import EARLIEST
 from beam_joins.transforms.engine.around_run import around_run
+from beam_joins.transforms.engine.files.stored_files import move
 from beam_joins.transforms.engine.resumed.connected import connected
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import (
@@ -49,7 +50,6 @@ from beam_joins.transforms.engine.resumed.plan import Plan
 from beam_joins.transforms.engine.resumed.repartition import repartitioned
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_summary import copy_state, last_run, state_summary, verify_state
-from beam_joins.transforms.engine.stored_files import move
 
 RUNS = "runs"
 _OF_RUN = re.compile(rf"{RUNS}/(\d+)-")

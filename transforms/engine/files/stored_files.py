@@ -18,15 +18,16 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from beam_joins.transforms.engine.object_clients import error_code, objects_at
+from beam_joins.transforms.engine.files.object_clients import objects_at
+from beam_joins.transforms.engine.files.object_streams import IN_ONE
+from beam_joins.transforms.engine.files.objects import MISSING, error_code
 
 PART: Final = ".part"
 SECONDS: Final = 8.0
 """The seconds that a store may take to answer for the first time."""
-_AT_A_TIME: Final = 1 << 16
 _EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "azfs": "azure", "hdfs": "hadoop"}
 _OURS: Final = {"builtins", "beam_joins", "pyarrow"}
-_MISSING, _RIGHTS = 404, (401, 403)
+_RIGHTS: Final = (401, 403)
 _reached: set[str] = set()
 """The buckets that have answered."""
 
@@ -80,7 +81,7 @@ def open_file(path: str) -> Any:
     """A file as it is stored, to be read: compressed ones are not unpacked. All errors of the file system, also while it is read, are
     ``OSError``.
     """
-    return io.BufferedReader(_StoredFile(path), _AT_A_TIME) if is_remote(path) else open(path, "rb")
+    return io.BufferedReader(_StoredFile(path), IN_ONE) if is_remote(path) else open(path, "rb")
 
 
 class _StoredFile(io.RawIOBase):
@@ -135,6 +136,23 @@ def read_whole(path: str) -> bytes | None:
             raise
 
 
+def read_range(path: str, start: int, length: int) -> bytes:
+    """The bytes of a file from a place on, fewer at its end. Raises ``OSError``, ``FileNotFoundError`` if it does not exist."""
+    if not is_remote(path):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            return os.pread(handle, length, start)
+        finally:
+            os.close(handle)
+    with calling(path):
+        try:
+            return objects_at(path).read_range(path, start, start + length).content
+        except Exception as error:
+            if _is_missing(error) or not objects_at(path).exists(path):
+                raise FileNotFoundError(errno.ENOENT, "it is gone", path) from error
+            raise
+
+
 def read_version(path: str) -> tuple[bytes, str] | None:
     """The content of a file in a store, and its version; ``None`` if it does not exist. Raises ``OSError``."""
     with calling(path):
@@ -155,7 +173,7 @@ def write_over(path: str, content: bytes, version: str | None) -> str | None:
 
 
 def _is_missing(error: BaseException) -> bool:
-    return isinstance(_first(error), FileNotFoundError) or _code(error) == _MISSING
+    return isinstance(_first(error), FileNotFoundError) or _code(error) == MISSING
 
 
 def _code(error: BaseException) -> Any:
@@ -281,7 +299,7 @@ def unreachable(path: str) -> str:
     if not answers:
         return f"nothing has answered within {SECONDS:.0f} seconds: look at the network, the address and the credentials"
     if (error := answers[0]) is not None and _code(error) not in _RIGHTS:  # of those, what is read or written tells
-        return f"there is no bucket {bucket}" if _code(error) == _MISSING else cause(error)
+        return f"there is no bucket {bucket}" if _code(error) == MISSING else cause(error)
     _reached.add(place)
     return ""
 

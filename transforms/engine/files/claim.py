@@ -12,7 +12,7 @@ import uuid
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from beam_joins.transforms.engine.stored_files import read_version, remove_files, write_over
+from beam_joins.transforms.engine.files.stored_files import read_version, remove_files, write_over
 
 LEASE: Final = 120.0
 """The seconds that a claim in a store holds after it was written, which its run does four times as often."""

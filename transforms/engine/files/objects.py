@@ -1,0 +1,160 @@
+"""Objects of a store, or files of another file system, as the rest of the engine asks for them: by Beam's file systems, or by a
+client of the store.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from apache_beam.io.filesystem import CompressionTypes, FileMetadata, FileSystem
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+from xxhash import xxh3_64_hexdigest
+
+from beam_joins.transforms.engine.files.object_streams import ObjectReader, ObjectWriter, Range
+
+MISSING: Final = 404
+_RAW: Final = CompressionTypes.UNCOMPRESSED
+_PATTERN: Final = re.compile(r"[*?\[]")
+
+
+def error_code(error: BaseException) -> Any:
+    """The HTTP status that an error of a client has, ``None`` without one."""
+    response = getattr(error, "response", None)  # of boto3
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
+    return getattr(error, "code", None) if status is None else status
+
+
+def bucket_and_key(path: str) -> tuple[str, str]:
+    """The bucket of a path, and the key of its object.
+
+    >>> bucket_and_key("s3://bucket/a/b")
+    ('bucket', 'a/b')
+    """
+    _, _, rest = path.partition("://")
+    bucket, _, key = rest.partition("/")
+    return bucket, key
+
+
+class Objects:
+    """The objects, or files, of a file system of Beam's, by their paths; raises whatever its client raises.
+
+    A version is a text that differs when an object has been written again.
+    """
+
+    def __init__(self, options: PipelineOptions) -> None:
+        self._options = options
+
+    def open(self, path: str) -> Any:
+        """The object, to be read."""
+        return FileSystems.open(path, compression_type=_RAW)
+
+    def create(self, path: str) -> Any:
+        """A new object, which is there when it is closed."""
+        return FileSystems.create(path, compression_type=_RAW)
+
+    def read(self, path: str) -> bytes:
+        """The whole content."""
+        with self.open(path) as file:
+            return bytes(file.read())
+
+    def read_range(self, path: str, start: int, stop: int) -> Range:
+        """The bytes from a place up to another one, none behind the end."""
+        with self.open(path) as file:
+            file.seek(start)
+            return Range(bytes(file.read(stop - start)))
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write an object as a whole, in place of another one."""
+        self._make_room(path)
+        with self.create(path) as file:
+            file.write(content)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object of this name."""
+        return bool(FileSystems.exists(path))
+
+    def below(self, prefix: str) -> Iterable[FileMetadata]:
+        """All objects whose paths begin so."""
+        return list(FileSystems.match([f"{prefix}**"])[0].metadata_list)
+
+    def matching(self, pattern: str) -> Iterable[FileMetadata]:
+        """The object of exactly this path, or else those whose paths match it as a pattern."""
+        if _PATTERN.search(pattern) and self.exists(pattern):
+            return [FileSystems.get_filesystem(pattern).metadata(pattern)]
+        return list(FileSystems.match([pattern])[0].metadata_list)
+
+    def answers(self, prefix: str) -> None:
+        """Ask once for objects whose paths begin so."""
+        system: Any = FileSystems.get_filesystem(prefix)
+        if system.has_dirs():
+            system.exists(prefix)
+        else:
+            next(iter(system._list(prefix)), None)  # the first page alone
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete objects; some may not be there."""
+        FileSystems.delete(list(paths))
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename an object, in place of another one."""
+        self._make_room(target)
+        FileSystems.get_filesystem(target).rename([source], [target])
+
+    @staticmethod
+    def _make_room(path: str) -> None:
+        """Delete a file where others do not replace it, as that of HDFS; in a store another process may have just written it."""
+        system = FileSystems.get_filesystem(path)
+        if system.has_dirs() and system.exists(path):
+            system.delete([path])
+
+    def read_version(self, path: str) -> tuple[bytes, str]:
+        """The content and its version."""
+        content = self.read(path)
+        return content, self.version(content)
+
+    @staticmethod
+    def version(content: bytes) -> str:
+        """The version of a content, where that alone tells versions apart."""
+        return xxh3_64_hexdigest(content)
+
+    def write_over(self, path: str, content: bytes, version: str | None) -> str | None:
+        """Write an object if its version is still this one, ``None`` for one that is not there; gives the new version, or
+        ``None`` if somebody has written it. Where a file system has no such writes, others may come in between.
+        """
+        try:
+            now = self.read_version(path)[1]
+        except Exception:
+            if self.exists(path):
+                raise
+            now = None
+        if now != version:
+            return None
+        self.write(path, content)
+        return self.version(content)
+
+
+class ListedObjects(Objects):
+    """Objects of a store that lists them by how their paths begin, by a client that reads and writes in single requests."""
+
+    def open(self, path: str) -> Any:
+        """The object, to be read in ranges."""
+        return ObjectReader(lambda start, stop: self.read_range(path, start, stop), lambda: self.size(path))
+
+    def create(self, path: str) -> Any:
+        """A new object, which is there when it is closed."""
+        return ObjectWriter(lambda content: self.write(path, content), lambda: self.create_large(path))
+
+    def size(self, path: str) -> int:
+        """The size of an object in bytes."""
+        raise NotImplementedError
+
+    def create_large(self, path: str) -> Any:
+        """A new object, which is written in several requests."""
+        raise NotImplementedError
+
+    def matching(self, pattern: str) -> Iterable[FileMetadata]:
+        """The object of exactly this path, or else those whose paths match it as a pattern, by one list."""
+        matches = re.compile(FileSystem.translate_pattern(pattern)).match
+        files = list(self.below(_PATTERN.split(pattern)[0]))
+        return [file for file in files if file.path == pattern] or [file for file in files if matches(file.path)]
