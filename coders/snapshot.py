@@ -7,7 +7,7 @@ costs a search.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from xxhash import xxh3_64_hexdigest
 
 from beam_joins import aggregate, changelog, interval, key_join, overlap, windowed_aggregate
 from beam_joins.arrangement import Arrangement
-from beam_joins.errors import CorruptData
+from beam_joins.errors import CorruptData, StateRefused
 from beam_joins.sorting import combine_chunks
 
 STATES: dict[str, Any] = {
@@ -37,8 +37,8 @@ checksum}``.
 
 Put = Callable[[pa.Buffer], str]
 """Writes a new file, and gives its name."""
-Get = Callable[[str], pa.Buffer]
-"""The content of the file with this name; raises ``OSError``."""
+Get = Callable[[Sequence[str]], Iterable[pa.Buffer]]
+"""The contents of the files with these names, in their order; raises ``OSError`` for a file that cannot be read."""
 AsRead = Callable[[int, pa.Table], pa.Table]
 """Converts a table as it was written, by the place of its field among those that have rows."""
 Checksum = Callable[[str, pa.Buffer], str]
@@ -61,7 +61,7 @@ def write_snapshot(state: Any, put: Put, before: Snapshot = NO_SNAPSHOT) -> Desc
     >>> files = {}
     >>> rows = Arrangement().replaced(pa.array([], pa.binary()), pa.table({"order": [b"a"], "value": [1]}))
     >>> described = write_snapshot(rows, lambda content: files.setdefault("a.arrow", content) and "a.arrow")
-    >>> read_snapshot(described, files.__getitem__).state.rows()
+    >>> read_snapshot(described, lambda names: map(files.__getitem__, names)).state.rows()
     [{'order': b'a', 'value': 1}]
     """
     if state is None:
@@ -91,17 +91,15 @@ def _as_written(place: int, table: pa.Table) -> pa.Table:
 def read_snapshot(
     described: Described | None, get: Get, checksum: Checksum | None = _checksum, as_read: AsRead = _as_written
 ) -> Snapshot:
-    """The state of its description; raises :class:`CorruptData` that names a file that is missing or not as
-    it was written. Without ``checksum`` sizes alone are verified.
-    """
+    """The state of its description; raises as :func:`read_file` does. Without ``checksum`` sizes alone are verified."""
     if described is None:
         return NO_SNAPSHOT
     files: dict[int, tuple[pa.Table, Described]] = {}
-
+    contents = iter(get([file["file"] for file in files_of(described)]))
     place = itertools.count()
 
     def table(at: int, file: Described) -> pa.Table:
-        read = as_read(at, read_file(file, get, checksum))
+        read = as_read(at, read_file(file, lambda name: next(contents), checksum))
         files[id(read)] = read, file
         return read
 
@@ -140,15 +138,17 @@ def _write(table: pa.Table, put: Put) -> Described:
     return {"file": put(content), "bytes": content.size, "xxh3": xxh3_64_hexdigest(content)}
 
 
-def read_file(file: Described, get: Get, checksum: Checksum | None = _checksum) -> pa.Table:
-    """The table in a file of a snapshot, whose content is verified unless ``checksum`` is ``None``; raises
-    :class:`CorruptData`.
+def read_file(file: Described, get: Callable[[str], pa.Buffer], checksum: Checksum | None = _checksum) -> pa.Table:
+    """The table in a file of a snapshot, whose content ``get`` gives and is verified unless ``checksum`` is ``None``; raises
+    :class:`CorruptData` for one that is missing or not as it was written, and :class:`StateRefused` for one that cannot be read.
     """
     name = file["file"]
     try:
         content = get(name)
-    except OSError as error:
-        raise CorruptData(f"{name}: a file of the state cannot be read: {error}") from error
+    except FileNotFoundError as error:
+        raise CorruptData(f"{name}: a file of the state is gone: {error}") from error
+    except OSError as error:  # of a disk, a network or a store: the file may be as it was
+        raise StateRefused(f"{name}: a file of the state cannot be read: {error}") from error
     if content.size != file["bytes"]:
         raise CorruptData(f"{name}: a file of the state has {content.size} bytes and was written with {file['bytes']}")
     if checksum is not None and checksum(name, content) != file["xxh3"]:

@@ -96,10 +96,14 @@ def test_a_cluster_of_spark_with_beams_pool_and_a_store_of_objects(store: Store,
         cluster = stack.enter_context(spark_cluster(tmp_path / "cluster", workers=1))
         (port,) = free_ports(1)
         pool(stack, start_pool, port, tmp_path, environment)
-        options = [f"--beam_joins_blocks={tmp_path / 'blocks'}", *EXECUTORS]
+        options = [f"--beam_joins_blocks={place}out-of-tests/blocks", *EXECUTORS]
         run = changed(run, **{"spark://HOST:7077": cluster.url, "localhost:50000": f"localhost:{port}"})
         orders(f"{run} {shlex.join(options)}", place, place, environment)
         client(environment, "get", f"{place}out-of-tests", tmp_path / "results")
+        assert any(
+            "blocks%2Fbeam_joins-blocks-" in log.read_text() or "blocks/beam_joins-blocks-" in log.read_text()
+            for log in tmp_path.glob("*.log")
+        )
     assert contents(tmp_path / "results") == contents(inputs / "out-of-tests") != {}
 
 

@@ -195,7 +195,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "report": (["table", "--input=l.jsonl", "--latest=a.jsonl", "--report=bucket://nowhere/a.html"], NOWHERE),
     "blocks": (
         ["table", "--input=l.jsonl", "--latest=a.jsonl", "--beam_joins_blocks=bucket://nowhere/b"],
-        "for the blocks of the run: there is no bucket nowhere; name another place with --beam_joins_blocks=DIR",
+        "--beam_joins_blocks: bucket://nowhere/b cannot be reached: there is no bucket nowhere",
     ),
     "memory": (["table", "--input=l.jsonl", "--latest=a.jsonl", "--beam_joins_memory=0"], "give a positive number of megabytes"),
     "sample": (["sample", "--out=bucket://out/a"], "bucket://out/a is not on this machine: name a local directory"),

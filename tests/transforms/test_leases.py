@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beam_joins.errors import StateRefused
-from beam_joins.transforms.engine import claim
+from beam_joins.transforms.engine.files import claim
 from beam_joins.transforms.engine.resumed.memory import BEGUN
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.object_store import Store

@@ -311,8 +311,8 @@ def test_a_pipeline_whose_run_has_failed_may_run_again_with_other_records(store:
     [
         ("upload", "commit.json", Forbidden, OutputError, f"cannot write {STATE}/commit.json: no"),
         ("open", "manifest.json", Forbidden, OSError, f"no.*{STATE}/manifest.json"),
-        ("open", ".arrow", Forbidden, CorruptData, r"a file of the state cannot be read: .*no"),
-        ("open", ".arrow", NotFound, CorruptData, r"a file of the state cannot be read: .*it is gone"),
+        ("open", ".arrow", Forbidden, StateRefused, r"a file of the state cannot be read: .*no"),
+        ("open", ".arrow", NotFound, CorruptData, r"a file of the state is gone: .*it is gone"),
     ],
 )
 def test_what_the_store_says_is_one_sentence(

@@ -159,7 +159,7 @@ def _label(label: str) -> str:
 
 def _inserts(part: Described, memory: Memory) -> Iterator[ChangeBatch]:
     """The rows of a part of the state as inserts, some at a time."""
-    state = read_snapshot(part, memory.files.get, memory.files.checksum, memory.as_now).state
+    state = read_snapshot(part, memory.files.get_all, memory.files.checksum, memory.as_now).state
     rows = state.rows.table()
     for begin in range(0, len(rows or ()), _ROWS):
         some = rows.slice(begin, _ROWS)

@@ -3,7 +3,7 @@ one.
 """
 
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -134,13 +134,14 @@ class ResumedTurn:
         """The results of the partition's elements."""
         memory, notes = self._memory, dict[str, list[str]]()
         described = [(end, part) for end, part in memory.partitions.get(str(partition), ())]
-        read = partial(read_snapshot, get=memory.files.get, checksum=memory.files.checksum, as_read=memory.as_now)
-        parts = StateParts(described, self._memory_bytes, read, partial(self._written, partition))
-        seeing = _Seeing(memory.label, parts)
-        first_notes = [write_note(to, noted) for to, noted in memory.notes.items()] if partition == 0 else []
-        turn = Turn(None, memory.frontier, None, memory.horizon)
-        yield from self._partition.released(chain(first_notes, _noting(elements, notes)), turn, writer, seeing)
-        after = parts.all_written()
+        read = partial(read_snapshot, get=memory.files.get_all, checksum=memory.files.checksum, as_read=memory.as_now)
+        with memory.files.putting() as put:
+            parts = StateParts(described, self._memory_bytes, read, partial(self._written, put, partition))
+            seeing = _Seeing(memory.label, parts)
+            first_notes = [write_note(to, noted) for to, noted in memory.notes.items()] if partition == 0 else []
+            turn = Turn(None, memory.frontier, None, memory.horizon)
+            yield from self._partition.released(chain(first_notes, _noting(elements, notes)), turn, writer, seeing)
+            after = parts.all_written()
         if seeing.columns or notes or after != described:
             self._require_begun()
             ended = TurnEnded(memory.label, partition, after, seeing.position, seeing.timestamp, seeing.columns, notes)
@@ -151,14 +152,14 @@ class ResumedTurn:
             self._memory.require_begun()
             self._has_begun = True
 
-    def _written(self, partition: int, state: Any, before: Snapshot) -> Described | None:
-        def put(content: pa.Buffer) -> str:
+    def _written(self, put: Callable[[str, pa.Buffer], None], partition: int, state: Any, before: Snapshot) -> Described | None:
+        def named(content: pa.Buffer) -> str:
             self._require_begun()
             name = f"{self._memory.prefix}-{partition:05d}-{uuid4().hex[:12]}.arrow"
-            self._memory.files.put(name, content)
+            put(name, content)
             return name
 
-        described = write_snapshot(state, put, before)
+        described = write_snapshot(state, named, before)
         count_state(state, described)
         return described
 

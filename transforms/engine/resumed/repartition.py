@@ -38,7 +38,7 @@ def repartitioned(files: StateFiles, manifest: Manifest, count: int, folder: str
         def as_one(place: int, table: pa.Table) -> pa.Table:
             return with_values(table, kinds[place], "the state") if place in kinds else table
 
-        return read_snapshot(described, files.get, files.checksum, as_one).state
+        return read_snapshot(described, files.get_all, files.checksum, as_one).state
 
     write = partial(write_snapshot, put=put)
     stages = dict[str, Remembered]()
@@ -59,7 +59,7 @@ def _value_types(files: StateFiles, remembered: Remembered) -> _Kinds:
 
     for parts in remembered.partitions.values():
         for _, described in parts:
-            read_snapshot(described, files.get, None, noted)
+            read_snapshot(described, files.get_all, None, noted)
     return kinds
 
 

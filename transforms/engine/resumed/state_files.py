@@ -5,11 +5,12 @@ atomically.
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
@@ -33,7 +34,13 @@ from beam_joins.transforms.engine.files.stored_files import (
 )
 
 _CHECKSUMS = 1 << 14
+_AT_ONCE = 8
+"""The number of files that are read or written side by side, where each takes its time."""
+_BYTES_AT_ONCE = 64 << 20
+"""The bytes that wait to be written to a store, unless a file has more."""
 _LOCK = "lock"
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 @contextmanager
@@ -79,6 +86,27 @@ class StateFiles:
         with _writing(self.path(name)):
             return write_over(self.path(name), content, version) is not None
 
+    @contextmanager
+    def putting(self) -> Iterator[Callable[[str, pa.Buffer], None]]:
+        """Within the block, a function that writes files, in a store side by side: all are there at the end of the block.
+
+        Raises :class:`OutputError`.
+        """
+        if self.is_local:
+            yield self.put
+            return
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            under_way = deque[tuple[Future[None], int]]()
+
+            def put(name: str, content: pa.Buffer) -> None:
+                while under_way and content.size + sum(size for _, size in under_way) > _BYTES_AT_ONCE:
+                    under_way.popleft()[0].result()
+                under_way.append((threads.submit(self.put, name, content), content.size))
+
+            yield put
+            for each, _ in under_way:
+                each.result()
+
     def parts(self) -> list[str]:
         """The names of partly written files of the folder itself, left by processes that were killed."""
         return [name for name in os.listdir(self.root) if name.endswith(PART)] if self.is_local else []
@@ -87,7 +115,7 @@ class StateFiles:
         """Have local files, and the folders that they are in, survive a loss of power."""
         if self.is_local:
             paths = {path for name in names for path in (self.path(name), os.path.dirname(self.path(name)))}
-            with ThreadPoolExecutor(8) as threads:
+            with ThreadPoolExecutor(_AT_ONCE) as threads:
                 for _ in threads.map(_sync, paths):
                     pass
 
@@ -102,6 +130,18 @@ class StateFiles:
             return pa.py_buffer(b"")
         with pa.memory_map(path) as file:
             return file.read_buffer()
+
+    def get_all(self, names: Sequence[str]) -> Iterator[pa.Buffer]:
+        """The contents of files, in their order, those of a store read side by side; raises ``OSError``."""
+        return self.side_by_side(self.get, names)
+
+    def side_by_side(self, read: Callable[[_T], _R], each: Sequence[_T]) -> Iterator[_R]:
+        """What a function that reads files gives for each of several, in their order; in a store it is called side by side."""
+        if self.is_local or len(each) <= 1:
+            yield from map(read, each)
+            return
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            yield from threads.map(read, each)
 
     def checksum(self, name: str, content: pa.Buffer) -> str:
         """The xxh3 of a file's content. A process reads the whole of a local file for it once, as long as the

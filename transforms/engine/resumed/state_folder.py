@@ -11,7 +11,6 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
@@ -55,8 +54,6 @@ RUNS = "runs"
 _OF_RUN = re.compile(rf"{RUNS}/(\d+)-")
 _ANOTHER, _GONE = "another run has been committed to {} meanwhile", "files that this run has written to {} are gone"
 _LATER = "later runs have been committed meanwhile, perhaps behind this one, which stood still: run it again with the same records"
-_AT_ONCE = 8
-"""The number of files that are read side by side, as a store takes its time for each."""
 _MICROS = 1_000_000
 _ATTACHED = "_beam_joins_state"
 _OF_ONE_RUN = "_beam_joins_without_state"
@@ -260,8 +257,7 @@ class StateFolder:
         return StateRefused(f"{self.files.root}: {_LATER}")
 
     def _ended(self, present: Iterable[str]) -> list[TurnEnded]:
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            return list(threads.map(self._ended_turn, sorted(name for name in present if name.endswith(".json"))))
+        return list(self.files.side_by_side(self._ended_turn, sorted(name for name in present if name.endswith(".json"))))
 
     def _ended_turn(self, name: str) -> TurnEnded:
         try:

@@ -1,6 +1,7 @@
 """Describes, verifies and copies the state in a folder, without a lock: files never change once the manifest names them."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -65,13 +66,15 @@ def verify_state(path: str) -> int:
     """
     files = _files(path)
     described = list(_described(_required(files, _read(files))))
-    faults = list[str]()
-    for file in described:
+
+    def fault(file: Described) -> str:
         try:
             read_file(file, files.get)
         except CorruptData as error:
-            faults.append(str(error))
-    if faults:
+            return str(error)
+        return ""
+
+    if faults := list(filter(None, files.side_by_side(fault, described))):
         raise CorruptData("; ".join(faults))
     return len(described)
 
@@ -91,7 +94,8 @@ def copy_state(path: str, to: str) -> StateSummary:
         if files.exists(JOURNAL):
             continue
         try:
-            written = [_copied(files, target, file) for file in _described(manifest)]
+            threads = target if files.is_local else files
+            written = list(threads.side_by_side(partial(_copied, files, target), list(_described(manifest))))
         except CorruptData:
             if _read(files) == manifest:
                 raise
@@ -130,7 +134,7 @@ def _files_of(remembered: Remembered) -> list[Described]:
 
 def _of_stage(files: StateFiles, manifest: Manifest, label: str, remembered: Remembered) -> TransformState:
     described = _files_of(remembered)
-    rows = sum(read_file(file, files.get, None).num_rows for file in described)
+    rows = sum(files.side_by_side(lambda file: read_file(file, files.get, None).num_rows, described))
     size = sum(file["bytes"] for file in described)
     kind = manifest.transforms[label.rpartition("/")[0]]["transform"]
     return TransformState(label, kind, rows, size, len(described), remembered.frontier, remembered.latest)

@@ -79,4 +79,5 @@ class PartitionMemory:
 def _read(written: bytes, tables: Any) -> PartitionHeld:
     state = json.loads(written)
     contents = {bytes(each[:_NAME]).decode(): pa.py_buffer(each).slice(_NAME) for each in tables.read()}
-    return PartitionHeld(read_snapshot(state["state"], contents.__getitem__), state["frontier"], state["tick"], written)
+    snapshot = read_snapshot(state["state"], lambda names: map(contents.__getitem__, names))
+    return PartitionHeld(snapshot, state["frontier"], state["tick"], written)
