@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import apache_beam.io.filesystem as beam_files
+from xxhash import xxh3_64_hexdigest
 
 from beam_joins.transforms.engine.files.object_clients import CLIENTS
 from beam_joins.transforms.engine.files.objects import Objects
@@ -198,14 +199,14 @@ class ObjectStore(beam_files.FileSystem):
 class Bucket(Objects):
     """The store as a client sees it that writes on conditions."""
 
-    def write_over(self, path: str, content: bytes, version: str | None) -> str | None:
+    def write_over(self, path: str, content: bytes, version: str | None) -> bool:
         STORE.call("create", path)
         STORE.call("upload", path)
         with STORE.alone:
-            if (self.version(STORE.objects[path]) if path in STORE.objects else None) != version:
-                return None
+            if (xxh3_64_hexdigest(STORE.objects[path]) if path in STORE.objects else None) != version:
+                return False
             STORE.put(path, content)
-        return self.version(content)
+        return True
 
 
 CLIENTS["bucket"] = Bucket

@@ -12,6 +12,7 @@ from beam_joins.transforms.engine.files import object_streams
 from beam_joins.transforms.engine.files.google_objects import GoogleObjects
 from beam_joins.transforms.engine.files.object_clients import objects_at
 from beam_joins.transforms.engine.files.objects import Objects
+from beam_joins.transforms.engine.files.s3_objects import S3Objects
 from tests import object_store
 from tests.object_store import Store
 
@@ -80,14 +81,22 @@ def google(request: pytest.FixtureRequest) -> Any:
 
 
 def test_an_object_of_google_is_written_only_over_the_generation_that_was_read(google: Any) -> None:
-    first = google.write_over(PATH, b"one", None)
-    assert google.read_version(PATH) == (b"one", first)
-    assert google.write_over(PATH, b"other", None) is None
-    assert google.write_over(PATH, b"one", None) == first, "the answer to an attempt was lost"
-    second = google.write_over(PATH, b"two", first)
-    assert second not in (None, first)
-    assert google.write_over(PATH, b"other", first) is None
-    assert google.read(PATH) == b"two"
+    require_conditions(google, PATH)
+
+
+def require_conditions(objects: Objects, path: str) -> None:
+    assert objects.write_over(path, b"one", None)
+    content, first = objects.read_version(path)
+    assert content == b"one"
+    assert not objects.write_over(path, b"other", None)
+    assert objects.write_over(path, b"two", first)
+    assert not objects.write_over(path, b"other", first)
+    assert objects.read_version(path)[0] == objects.read(path) == b"two"
+
+
+def test_a_write_on_a_condition_whose_answer_was_lost_was_done(google: Any) -> None:
+    assert google.write_over(PATH, b"one", None)
+    assert google.write_over(PATH, b"one", None)
 
 
 def test_an_object_of_google_is_read_in_ranges(google: Any) -> None:
@@ -113,12 +122,42 @@ def test_a_client_is_kept_while_the_options_are_the_same(store: Store, monkeypat
 
 
 def test_a_file_system_without_conditions_compares_before_it_writes(store: Store) -> None:
-    objects, path = Objects(PipelineOptions([])), "bucket://in/a"
-    first = objects.write_over(path, b"one", None)
-    assert objects.write_over(path, b"other", None) is None
-    assert objects.write_over(path, b"two", first) is not None
-    assert objects.write_over(path, b"other", first) is None
-    assert store.objects[path] == b"two"
+    require_conditions(Objects(PipelineOptions([])), "bucket://in/a")
+
+
+class NotImplementedThere(Exception):
+    code = 501
+
+
+class Buckets:
+    """A server with the requests of S3 that has no conditions."""
+
+    def __init__(self) -> None:
+        self.stored = dict[str, bytes]()
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes, **conditions: str) -> None:  # the names of boto3
+        if conditions:
+            raise NotImplementedThere
+        self.stored[f"{Bucket}/{Key}"] = Body
+
+    def get_object(self, *, Bucket: str, Key: str) -> Any:
+        content = self.stored[f"{Bucket}/{Key}"]
+        return {"Body": io.BytesIO(content), "ETag": f'"{hash(content)}"'}
+
+    def head_object(self, *, Bucket: str, Key: str) -> Any:
+        if f"{Bucket}/{Key}" not in self.stored:
+            raise Missing
+        return {"ContentLength": len(self.stored[f"{Bucket}/{Key}"])}
+
+
+class Missing(Exception):
+    code = 404
+
+
+def test_a_server_with_the_requests_of_s3_and_no_conditions_compares_before_it_writes() -> None:
+    made = object.__new__(S3Objects)
+    made._client = Buckets()
+    require_conditions(made, "s3://bucket/a/b")
 
 
 def test_a_file_system_that_does_not_replace_files_does_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ def end_lease(path: str, mine: Claim) -> None:
 
 def _write(path: str, mine: Claim, version: str | None) -> bool:
     until = time.time_ns() + round(LEASE * 1e9)
-    return write_over(path, json.dumps(mine._replace(until=until)).encode(), version) is not None
+    return write_over(path, json.dumps(mine._replace(until=until)).encode(), version)
 
 
 class _Renewals:

@@ -1,7 +1,6 @@
 """Objects of Google Cloud Storage, by its client."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from apache_beam.io.filesystem import FileMetadata
@@ -94,16 +93,12 @@ class GoogleObjects(ListedObjects):
             content = bytes(blob.download_as_bytes(if_generation_match=generation))
         return content, str(generation or 0)
 
-    def write_over(self, path: str, content: bytes, version: str | None) -> str | None:
-        """Write an object if its generation is still this one."""
-        blob = self._blob(path)
+    def write_over(self, path: str, content: bytes, version: str | None) -> bool:
+        """Write an object if its generation is still this one; gives whether it was."""
         try:
-            blob.upload_from_string(content, content_type=_BYTES, if_generation_match=int(version or 0))
+            self._blob(path).upload_from_string(content, content_type=_BYTES, if_generation_match=int(version or 0))
         except Exception as error:
             if error_code(error) != _CHANGED:
                 raise
-            with suppress(Exception):  # an attempt at the request was done, and its answer was lost
-                there, now = self.read_version(path)
-                return now if there == content else None
-            return None
-        return str(blob.generation or 0)
+            return self._has(path, content)
+        return True

@@ -4,6 +4,7 @@ client of the store.
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from apache_beam.io.filesystem import CompressionTypes, FileMetadata, FileSystem
@@ -111,16 +112,11 @@ class Objects:
     def read_version(self, path: str) -> tuple[bytes, str]:
         """The content and its version."""
         content = self.read(path)
-        return content, self.version(content)
+        return content, xxh3_64_hexdigest(content)
 
-    @staticmethod
-    def version(content: bytes) -> str:
-        """The version of a content, where that alone tells versions apart."""
-        return xxh3_64_hexdigest(content)
-
-    def write_over(self, path: str, content: bytes, version: str | None) -> str | None:
-        """Write an object if its version is still this one, ``None`` for one that is not there; gives the new version, or
-        ``None`` if somebody has written it. Where a file system has no such writes, others may come in between.
+    def write_over(self, path: str, content: bytes, version: str | None) -> bool:
+        """Write an object if its version is still this one, ``None`` for one that is not there; gives whether it was. Where a
+        file system has no such writes, others may come in between.
         """
         try:
             now = self.read_version(path)[1]
@@ -129,9 +125,15 @@ class Objects:
                 raise
             now = None
         if now != version:
-            return None
+            return False
         self.write(path, content)
-        return self.version(content)
+        return True
+
+    def _has(self, path: str, content: bytes) -> bool:
+        """Whether an object has this content: an attempt at its request was done, and the answer was lost."""
+        with suppress(Exception):
+            return self.read(path) == content
+        return False
 
 
 class ListedObjects(Objects):

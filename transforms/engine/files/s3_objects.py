@@ -3,7 +3,6 @@
 import copy
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from apache_beam.io.filesystem import FileMetadata
@@ -12,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins.transforms.engine.files.object_streams import IN_ONE, Range
 from beam_joins.transforms.engine.files.objects import MISSING, ListedObjects, bucket_and_key, error_code
 
-_TOO_LARGE, _CONFLICT, _CHANGED, _NO_RANGE = 400, 409, 412, 416
+_TOO_LARGE, _CONFLICT, _CHANGED, _NO_RANGE, _NOT_IMPLEMENTED = 400, 409, 412, 416, 501
 _AT_ONCE: Final = 1000
 """The most objects that S3 deletes in a request."""
 
@@ -118,17 +117,16 @@ class S3Objects(ListedObjects):
         answer = self._client.get_object(Bucket=bucket, Key=key)
         return answer["Body"].read(), answer["ETag"]
 
-    def write_over(self, path: str, content: bytes, version: str | None) -> str | None:
-        """Write an object if its ETag is still this one."""
+    def write_over(self, path: str, content: bytes, version: str | None) -> bool:
+        """Write an object if its ETag is still this one; gives whether it was."""
         bucket, key = bucket_and_key(path)
         condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
         try:
-            answer = self._client.put_object(Bucket=bucket, Key=key, Body=content, **condition)
+            self._client.put_object(Bucket=bucket, Key=key, Body=content, **condition)
         except Exception as error:
+            if error_code(error) == _NOT_IMPLEMENTED:  # by another server than Amazon's
+                return super().write_over(path, content, version)
             if error_code(error) not in (MISSING, _CONFLICT, _CHANGED) or "NoSuchBucket" in str(error):
                 raise
-            with suppress(Exception):  # an attempt at the request was done, and its answer was lost
-                there, now = self.read_version(path)
-                return now if there == content else None
-            return None
-        return str(answer["ETag"])
+            return self._has(path, content)
+        return True

@@ -164,9 +164,9 @@ def read_version(path: str) -> tuple[bytes, str] | None:
             raise
 
 
-def write_over(path: str, content: bytes, version: str | None) -> str | None:
-    """Write a file in a store if its version is still this one, ``None`` for one that does not exist; gives the new version,
-    or ``None`` if somebody has written it. Raises ``OSError``.
+def write_over(path: str, content: bytes, version: str | None) -> bool:
+    """Write a file in a store if its version is still this one, ``None`` for one that does not exist; gives whether it was.
+    Raises ``OSError``.
     """
     with calling(path):
         return objects_at(path).write_over(path, content, version)

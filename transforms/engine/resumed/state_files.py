@@ -84,7 +84,7 @@ class StateFiles:
             self.put(name, content)
             return True
         with _writing(self.path(name)):
-            return write_over(self.path(name), content, version) is not None
+            return write_over(self.path(name), content, version)
 
     @contextmanager
     def putting(self) -> Iterator[Callable[[str, pa.Buffer], None]]:
