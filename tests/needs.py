@@ -24,6 +24,7 @@ NEEDS = {
     "postgres": "asks a PostgreSQL",
     "s3": "writes into an emulator of S3",
     "gcs": "writes into an emulator of Google Cloud Storage",
+    "azure": "writes into an emulator of Azure Blob Storage",
     "bigquery": "writes into an emulator of BigQuery",
     "faults": "kills processes of runs, fills disks",
     "versions": "installs other versions of Python packages",

@@ -34,8 +34,12 @@ _FLAGS = ("-gcflags=all=-N -l", "-ldflags=-s -w")
 
 _EMULATORS = (
     *("moto[server]>=5,<6", "gcp-storage-emulator>=2024"),  # and boto3 with the first
+    *("azure-storage-blob>=12,<13", "azure-identity<2"),  # a client, as boto3
     *("bqemulator>=1.4", "duckdb<2", "numpy"),  # which the emulator needs for functions of DuckDB 1
 )
+
+
+_AZURITE = "azurite@3.35.0"  # later ones need Node.js 21 or 22
 
 
 class NotInstalled(Exception):
@@ -81,6 +85,16 @@ def emulators() -> None:
     run(str(programs.EMULATORS_CACHE / "bin" / "python"), "-m", "pip", "install", "--quiet", *_EMULATORS)
 
 
+def azurite() -> None:
+    """Install the emulator of Azure Blob Storage, without the scripts of its packages."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NotInstalled("there is no npm: install Node.js")
+    programs.AZURITE_CACHE.mkdir(parents=True, exist_ok=True)
+    quiet = ("--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev")
+    run(npm, "install", "--prefix", str(programs.AZURITE_CACHE), *quiet, _AZURITE)
+
+
 def run(*command: str, **environment: str) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, **environment})
     if done.returncode:
@@ -94,6 +108,7 @@ PARTS: dict[str, tuple[Callable[[], object], Callable[[], None]]] = {
     "Prism": (programs.prism, lambda: go("go/cmd/prism", programs.PRISM_CACHE)),
     "Beam's boot": (programs.boot, lambda: go("python/container", programs.BOOT_CACHE)),
     "Emulators of stores": (programs.emulators, emulators),
+    "Azurite": (programs.azurite, azurite),
 }
 """How each is found, and how it is installed."""
 

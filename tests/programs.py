@@ -9,6 +9,7 @@ import pytest
 PRISM_CACHE = Path("~/.apache_beam/cache/prism/bin").expanduser()
 BOOT_CACHE = Path("~/.apache_beam/cache/boot").expanduser()
 EMULATORS_CACHE = Path("~/.apache_beam/cache/store-emulators").expanduser()
+AZURITE_CACHE = Path("~/.apache_beam/cache/azurite").expanduser()
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -38,7 +39,13 @@ def postgres() -> Path | None:
 def emulators() -> Path | None:
     """An environment of its own with the emulators of stores, whose packages are not those of this one."""
     complete = all((EMULATORS_CACHE / "bin" / name).exists() for name in ("moto_server", "gcp-storage-emulator", "bqemulator"))
-    return EMULATORS_CACHE if complete else None
+    return EMULATORS_CACHE if complete and any(EMULATORS_CACHE.glob("lib/*/site-packages/azure/storage/blob")) else None
+
+
+def azurite() -> Path | None:
+    """The emulator of Azure Blob Storage, a program for Node.js."""
+    program = AZURITE_CACHE / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    return program if program.is_file() and shutil.which("node") else None
 
 
 def needed(name: str, program: Path | None) -> Path:

@@ -13,9 +13,11 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.internal.azure.auth import get_service_credentials
 from apache_beam.io.avroio import _FastAvroSource
 from apache_beam.io.aws.clients.s3.boto3_client import Client
 from apache_beam.io.aws.s3io import S3IO
+from apache_beam.io.azure.blobstorageio import parse_azfs_path
 from apache_beam.io.filesystem import FileSystem
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.gcp.gcsfilesystem import GCSFileSystem
@@ -173,6 +175,9 @@ def test_file_systems_list_a_prefix_and_have_their_options() -> None:
     assert uses(Client.__init__, "client"), look
     assert list(signature(GcsIO).parameters)[:2] == ["storage_client", "pipeline_options"], look
     assert next(iter(signature(create_storage_client).parameters)) == "pipeline_options", look
+    assert list(signature(get_service_credentials).parameters) == ["pipeline_options"], look
+    assert parse_azfs_path("azfs://account/container/a/b", get_account=True) == ("account", "container", "a/b"), look
+    assert {"azure_connection_string", "blob_service_endpoint"} <= PipelineOptions([]).get_all_options().keys(), look
     assert re.match(FileSystem.translate_pattern("s3://b/*.a"), "s3://b/c.a"), look
 
 

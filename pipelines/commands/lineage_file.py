@@ -163,6 +163,9 @@ def dataset_at(address: str, table: str = "") -> tuple[str, str]:
     if not separator:
         return "file", os.path.abspath(scheme)
     authority, _, path = rest.partition("/")
+    if scheme == "azfs":
+        container, _, path = path.partition("/")
+        return f"wasbs://{container}@{authority}.dfs.core.windows.net", path
     scheme = "postgres" if scheme == "postgresql" else scheme
     if scheme in _PORTS:
         server = authority.rpartition("@")[2].split(",")[0] or "localhost"

@@ -83,12 +83,13 @@ def emulated() -> Path:
     [
         pytest.param(emulators.s3, "s3://", id="S3", marks=pytest.mark.s3),
         pytest.param(emulators.gcs, "gs://", id="GCS", marks=pytest.mark.gcs),
+        pytest.param(emulators.azure, f"azfs://{emulators.AZURE_ACCOUNT}/", id="Azure", marks=pytest.mark.azure),
     ],
 )
 def test_a_cluster_of_spark_with_beams_pool_and_a_store_of_objects(store: Store, place: str, inputs: Path, tmp_path: Path) -> None:
     start_pool, run = commands("Spark standalone")
     with ExitStack() as stack:
-        # boto3 is a package of the emulators', behind those of this environment
+        # boto3 and the client of Azure are packages of the emulators', behind those of this environment
         (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.path.append({str(emulated())!r})\n")
         environment = {**stack.enter_context(store(tmp_path)), "PYTHONPATH": f"{tmp_path}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}"}
         client(environment, "put", place, inputs / "in-of-tests")

@@ -356,6 +356,7 @@ def test_tables_at_addresses_are_datasets_at_their_paths(beam_joins: Run) -> Non
         ("/data/o.jsonl", "", conventions.LocalFileSystem("/data/o.jsonl")),
         ("s3://lake/a/b.parquet", "", conventions.S3("lake", "a/b.parquet")),
         ("delta:gs://lake/orders", "", conventions.GCS("lake", "orders")),
+        ("azfs://s/c/a/b", "", conventions.WASBS("c", "s", "a/b")),
         ("abfss://c@s.dfs.core.windows.net/a/b", "", conventions.ABFSS("c", "s", "a/b")),
         ("kafka://b:9093/shop.orders", "shop.orders", conventions.Kafka("b", "9093", "shop.orders")),
         ("kafka://b,c/orders", "orders", conventions.Kafka("b", "9092", "orders")),

@@ -187,7 +187,8 @@ def test_a_directory_in_which_nothing_can_be_made_is_named(run: Run, small: Samp
     [
         ("gs://bucket/x.jsonl", "its client is not installed: pip install 'apache-beam[gcp]'"),
         ("s3://bucket/x.jsonl", "its client is not installed: pip install 'apache-beam[aws]'"),
-        ("abfs://bucket/x.jsonl", "its client is not installed: pip install 'apache-beam[azure]'"),
+        ("azfs://account/container/x.jsonl", "its client is not installed: pip install 'apache-beam[azure]'"),
+        ("abfs://container/x.jsonl", "Beam has no file system for abfs://: write azfs://ACCOUNT/CONTAINER/PATH"),
         ("hdfs://host/x.jsonl", "its client is not installed: pip install 'apache-beam[hadoop]'"),
         ("nfs://host/x.jsonl", "Beam has no file system for nfs://"),
     ],

@@ -205,6 +205,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "copy": (["state", "copy", "bucket://state/s", "bucket://nowhere/t"], NOWHERE),
     "no state": (["state", "show", "bucket://state/s"], "bucket://state/s has no state: no run with this folder has ended"),
     "extra": (["state", "show", "s3://a/s"], "its client is not installed: pip install 'apache-beam[aws]'"),
+    "extra of Azure": (["state", "show", "azfs://a/c/s"], "its client is not installed: pip install 'apache-beam[azure]'"),
     "dry run": (["table", "--input=l.jsonl", "--state-dir=bucket://nowhere/s", "--dry-run"], NOWHERE),
     "ducklake": (["table", "--input=l.jsonl", "--to=ducklake:bucket://out/t?table=x"], "give the path of a DuckDB file"),
 }
@@ -215,7 +216,7 @@ def test_a_path_that_is_of_no_use_is_refused_in_a_sentence(
     beam_joins: Run, store: Store, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     arguments, message = REFUSED[name]
-    monkeypatch.setattr(stored_files, "find_spec", lambda module: None)  # boto3 is not installed
+    monkeypatch.setattr(stored_files, "find_spec", lambda module: None)  # no client is installed
     assert message in refused(beam_joins(*arguments))
     assert list(store.objects) == []
 

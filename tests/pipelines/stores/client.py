@@ -1,4 +1,5 @@
-"""A client of an emulator: a process whose packages are those of this environment, with boto3 of the emulators' behind them.
+"""A client of an emulator: a process whose packages are those of this environment, with boto3 and
+the client of Azure of the emulators' behind them.
 
 python -m tests.pipelines.stores.client SITE_PACKAGES orders ARGUMENT ...
 python -m tests.pipelines.stores.client SITE_PACKAGES write gs://

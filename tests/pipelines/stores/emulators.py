@@ -1,6 +1,9 @@
-"""Emulators of S3, of Google Cloud Storage and of BigQuery, on this machine; what a client must have in its environment."""
+"""Emulators of S3, of Google Cloud Storage, of Azure Blob Storage and of BigQuery, on this machine; what a client must have in its
+environment.
+"""
 
 import json
+import shutil
 import socket
 import subprocess
 import threading
@@ -10,6 +13,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -50,6 +54,36 @@ def gcs(folder: Path) -> Iterator[dict[str, str]]:
         yield {"STORAGE_EMULATOR_HOST": address, "GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_APPLICATION_CREDENTIALS": str(key)}
 
 
+AZURE_ACCOUNT = "devstoreaccount1"
+_AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # the emulator's, of its page
+_CONTAINERS = """
+import sys
+from azure.storage.blob import BlobServiceClient
+for name in sys.argv[2:]:
+    BlobServiceClient.from_connection_string(sys.argv[1]).create_container(name)
+"""
+
+
+def azure_connection(address: str, account: str = AZURE_ACCOUNT) -> str:
+    """What a client needs to know of an emulator of Azure."""
+    scheme = address.partition(":")[0]
+    return f"DefaultEndpointsProtocol={scheme};AccountName={account};AccountKey={_AZURE_KEY};BlobEndpoint={address}/{account}"
+
+
+@contextmanager
+def azure(folder: Path) -> Iterator[dict[str, str]]:
+    """Azure Blob Storage, with containers that are empty."""
+    port = _free_port()
+    address = f"http://127.0.0.1:{port}"
+    node, program = shutil.which("node") or "node", programs.needed("Azurite", programs.azurite())
+    silent = ("--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck")
+    with _started(folder, node, str(program), "--blobPort", str(port), *silent, ready=address):
+        python = programs.needed("Emulators of stores", programs.emulators()) / "bin" / "python"
+        containers = [f"{bucket}-of-tests" for bucket in BUCKETS]
+        subprocess.run([python, "-c", _CONTAINERS, azure_connection(address), *containers], check=True)
+        yield {"AZURE_STORAGE_CONNECTION_STRING": azure_connection(address)}
+
+
 _BIGQUERY = """
 from bqemulator.storage.engine import DuckDBEngine
 DuckDBEngine._load_spatial = lambda self: None  # which it would download
@@ -70,8 +104,9 @@ def big_query(folder: Path) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def _started(folder: Path, program: str, *arguments: str, ready: str) -> Iterator[None]:
-    path = programs.needed("Emulators of stores", programs.emulators()) / "bin" / program
-    with (folder / f"{program}.log").open("wb") as log:
+    path = programs.needed("Emulators of stores", programs.emulators()) / "bin" / program  # or a path of its own
+    log_file = folder / f"{path.name}.log"
+    with log_file.open("wb") as log:
         server = subprocess.Popen([path, *arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     try:
         answered = threading.Event()
@@ -79,8 +114,11 @@ def _started(folder: Path, program: str, *arguments: str, ready: str) -> Iterato
             try:
                 _ask(ready)
                 break
+            except HTTPError as error:
+                if error.code < 500:  # it answers, but to nobody without a signature
+                    break
             except OSError:
-                assert server.poll() is None, (folder / f"{program}.log").read_text()
+                assert server.poll() is None, log_file.read_text()
                 answered.wait(0.1)
         yield
     finally:

@@ -1,4 +1,4 @@
-"""On emulators of S3 and of Google Cloud Storage: what is written there is byte for byte what is written on a disk."""
+"""On emulators of S3, Google Cloud Storage and Azure Blob Storage: what is written there is byte for byte what a disk gets."""
 
 import subprocess
 import sys
@@ -14,10 +14,10 @@ from tests.pipelines.orders_run import ENVIRONMENT, Run
 from tests.pipelines.stores import emulators
 from tests.pipelines.stores.client import write
 
-STORES = {"s3": emulators.s3, "gcs": emulators.gcs}
-PLACES = {"s3": "s3://", "gcs": "gs://"}
+STORES = {"s3": emulators.s3, "gcs": emulators.gcs, "azure": emulators.azure}
+PLACES = {"s3": "s3://", "gcs": "gs://", "azure": f"azfs://{emulators.AZURE_ACCOUNT}/"}
 Client = Callable[..., "subprocess.CompletedProcess[str]"]
-BOTH = pytest.mark.parametrize("store", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in STORES])
+EACH = pytest.mark.parametrize("store", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in STORES])
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def of_runs(prefix: str) -> list[str]:
     return [*inputs, "--state-dir", f"{prefix}state-of-tests/runs", *results, "--beam_joins_partitions=1"]
 
 
-@BOTH
+@EACH
 def test_runs_write_what_they_write_on_a_disk_and_leave_nothing_hidden(
     run: Run, client: Client, small: SampleFiles, store: str
 ) -> None:
@@ -73,7 +73,7 @@ def test_runs_write_what_they_write_on_a_disk_and_leave_nothing_hidden(
     require_same(client, store, "runs")
 
 
-@BOTH
+@EACH
 def test_writers_write_what_they_write_on_a_disk_and_leave_nothing_hidden(own_directory: Path, client: Client, store: str) -> None:
     for _ in range(2):  # the second one replaces what is there
         ran = client(store, "write", PLACES[store])
@@ -82,9 +82,9 @@ def test_writers_write_what_they_write_on_a_disk_and_leave_nothing_hidden(own_di
     require_same(client, store, "written")
 
 
-@pytest.mark.s3  # the emulator of Google's does not know conditions
-def test_an_object_is_written_only_over_the_version_that_was_read(client: Client) -> None:
-    ran = client("s3", "conditions", PLACES["s3"])
+@pytest.mark.parametrize("store", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in ("s3", "azure")])
+def test_an_object_is_written_only_over_the_version_that_was_read(client: Client, store: str) -> None:  # unknown to Google's emulator
+    ran = client(store, "conditions", PLACES[store])
     assert ran.returncode == 0, ran.stderr
 
 
@@ -97,17 +97,17 @@ def require_same(client: Client, store: str, folder: str) -> None:
     assert {path: actual[path] for path in actual.keys() - parquet} == {path: expected[path] for path in expected.keys() - parquet}
 
 
-@BOTH
+@EACH
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         (
             ["--orders", "{}nowhere-of-tests/o.jsonl"],
-            "orders: {}nowhere-of-tests/o.jsonl cannot be reached: there is no bucket nowhere-of-tests",
+            "orders: {}nowhere-of-tests/o.jsonl cannot be reached: there is no {bucket}nowhere-of-tests",
         ),
         (["--orders", "{}in-of-tests/nothing"], "orders: there is no file {}in-of-tests/nothing"),
-        (["--changes", "{}nowhere-of-tests/c"], "cannot be reached: there is no bucket nowhere-of-tests"),
-        (["--state-dir", "{}nowhere-of-tests/s"], "{}nowhere-of-tests/s cannot be reached: there is no bucket nowhere-of-tests"),
+        (["--changes", "{}nowhere-of-tests/c"], "cannot be reached: there is no {bucket}nowhere-of-tests"),
+        (["--state-dir", "{}nowhere-of-tests/s"], "{}nowhere-of-tests/s cannot be reached: there is no {bucket}nowhere-of-tests"),
     ],
 )
 def test_what_is_not_there_is_one_sentence(client: Client, small: SampleFiles, store: str, given: list[str], message: str) -> None:
@@ -115,7 +115,8 @@ def test_what_is_not_there_is_one_sentence(client: Client, small: SampleFiles, s
     inputs = ["--orders", str(small.orders), "--customers", str(small.customers), "--state-dir", "state", "--changes", "changes"]
     ran = client(store, "orders", *inputs, *(each.format(place) for each in given))
     assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1), ran.stderr
-    assert message.format(place) in ran.stderr
+    bucket = f"container {emulators.AZURE_ACCOUNT}/" if store == "azure" else "bucket "
+    assert message.format(place, bucket=bucket) in ran.stderr
 
 
 REFUSES = "http://127.0.0.1:9"
@@ -130,6 +131,13 @@ REFUSES = "http://127.0.0.1:9"
         ),
         pytest.param("gcs", {"STORAGE_EMULATOR_HOST": REFUSES}, marks=pytest.mark.gcs),
         pytest.param("gcs", {"GOOGLE_APPLICATION_CREDENTIALS": "/none", "STORAGE_EMULATOR_HOST": REFUSES}, marks=pytest.mark.gcs),
+        *(
+            pytest.param(
+                "azure", {"AZURE_STORAGE_CONNECTION_STRING": connection, "AZURE_TOKEN_CREDENTIALS": "dev"}, marks=pytest.mark.azure
+            )
+            # nothing listens, no credentials, not one of this account, none at all
+            for connection in (emulators.azure_connection(REFUSES), "", emulators.azure_connection(REFUSES, "another"), "other=text")
+        ),
     ],
 )
 def test_a_store_that_does_not_let_one_in_is_one_sentence(

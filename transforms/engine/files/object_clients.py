@@ -7,6 +7,7 @@ from typing import Any, Final
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.transforms.engine.files.azure_objects import AzureObjects
 from beam_joins.transforms.engine.files.google_objects import GoogleObjects
 from beam_joins.transforms.engine.files.objects import Objects
 from beam_joins.transforms.engine.files.s3_objects import S3Objects
@@ -38,7 +39,7 @@ class _Clients:
             return objects
 
 
-CLIENTS: Final[dict[str, type[Objects]]] = {"s3": S3Objects, "gs": GoogleObjects}
+CLIENTS: Final[dict[str, type[Objects]]] = {"s3": S3Objects, "gs": GoogleObjects, "azfs": AzureObjects}
 """The clients by the schemes of paths; other file systems are used as Beam has them."""
 _clients = _Clients()
 os.register_at_fork(after_in_child=_clients.forget)  # connections are the parent's

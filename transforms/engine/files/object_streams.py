@@ -73,16 +73,21 @@ class ObjectWriter(io.RawIOBase):
     def __init__(self, write: Callable[[bytes], None], begin: Callable[[], Any]) -> None:
         super().__init__()
         self._write, self._begin = write, begin
-        self._held = bytearray()
+        self._held, self._at = bytearray(), 0
         self._file: Any = None
 
     def writable(self) -> bool:
         """It is."""
         return True
 
+    def tell(self) -> int:
+        """The number of bytes that were written."""
+        return self._at
+
     def write(self, data: Any) -> int:
         """Write all bytes."""
         size = memoryview(data).nbytes
+        self._at += size
         if self._file is None and len(self._held) + size > IN_ONE:
             self._file, held = self._begin(), bytes(self._held)
             self._file.write(held)

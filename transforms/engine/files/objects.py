@@ -23,17 +23,23 @@ def error_code(error: BaseException) -> Any:
     """The HTTP status that an error of a client has, ``None`` without one."""
     response = getattr(error, "response", None)  # of boto3
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
-    return getattr(error, "code", None) if status is None else status
+    # of Google's and of Azure's clients
+    return next(
+        (code for code in (status, *(getattr(error, name, None) for name in ("code", "status_code"))) if code is not None), None
+    )
 
 
 def bucket_and_key(path: str) -> tuple[str, str]:
-    """The bucket of a path, and the key of its object.
+    """The bucket of a path, or the account and the container of one of Azure, and the key of its object.
 
-    >>> bucket_and_key("s3://bucket/a/b")
-    ('bucket', 'a/b')
+    >>> bucket_and_key("s3://bucket/a/b"), bucket_and_key("azfs://account/container/a/b")
+    (('bucket', 'a/b'), ('account/container', 'a/b'))
     """
-    _, _, rest = path.partition("://")
+    scheme, _, rest = path.partition("://")
     bucket, _, key = rest.partition("/")
+    if scheme == "azfs":
+        container, _, key = key.partition("/")
+        bucket = f"{bucket}/{container}"
     return bucket, key
 
 

@@ -15,17 +15,21 @@ from importlib.util import find_spec
 from typing import Any, Final
 from uuid import uuid4
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
+from apache_beam.io.filesystem import BeamIOError, CompressedFile, CompressionTypes, FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.transforms.engine.files.object_clients import objects_at
 from beam_joins.transforms.engine.files.object_streams import IN_ONE
-from beam_joins.transforms.engine.files.objects import MISSING, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, bucket_and_key, error_code
 
 PART: Final = ".part"
 SECONDS: Final = 8.0
 """The seconds that a store may take to answer for the first time."""
-_EXTRA: Final = {"gs": "gcp", "s3": "aws", "abfs": "azure", "abfss": "azure", "azfs": "azure", "hdfs": "hadoop"}
+_EXTRA: Final = {"gs": "gcp", "s3": "aws", "azfs": "azure", "hdfs": "hadoop"}
+_PACKAGE: Final = {"s3": "boto3", "azfs": "azure.storage.blob"}
+"""What Beam's file systems import only when they are used."""
+_AZURE: Final = {"abfs", "abfss", "wasb", "wasbs"}
+"""Schemes that others have for containers of Azure."""
 _OURS: Final = {"builtins", "beam_joins", "pyarrow"}
 _RIGHTS: Final = (401, 403)
 _reached: set[str] = set()
@@ -184,8 +188,9 @@ def create_file(path: str, compression: str = CompressionTypes.AUTO) -> Any:
     """A new file, which is there when it is closed; it may stay empty, also where Beam cannot write such files."""
     if compression == CompressionTypes.AUTO:
         compression = CompressionTypes.detect_compression_type(path)
-    if compression == CompressionTypes.UNCOMPRESSED and is_remote(path):
-        return objects_at(path).create(path)
+    if is_remote(path):
+        file = objects_at(path).create(path)
+        return file if compression == CompressionTypes.UNCOMPRESSED else CompressedFile(file, compression)
     return FileSystems.create(path, compression_type=compression)
 
 
@@ -275,20 +280,19 @@ def unreachable(path: str) -> str:
     """Why nothing can be read or written at a path of another filesystem, in words; empty if it answers within
     seconds. It is asked once a bucket.
     """
-    scheme, _, rest = path.partition("://")
-    bucket = rest.partition("/")[0]
+    scheme, bucket = path.partition("://")[0], bucket_and_key(path)[0]
     if (place := f"{scheme}://{bucket}") in _reached:
         return ""
     try:
         FileSystems.get_filesystem(path)
-        is_installed = scheme != "s3" or find_spec("boto3") is not None
+        is_installed = scheme not in _PACKAGE or find_spec(_PACKAGE[scheme]) is not None
     except (ValueError, OSError, ImportError):
         is_installed = False
     if not is_installed:
         return (
             f"its client is not installed: pip install 'apache-beam[{_EXTRA[scheme]}]'"
             if scheme in _EXTRA
-            else f"Beam has no file system for {scheme}://"
+            else f"Beam has no file system for {scheme}://{': write azfs://ACCOUNT/CONTAINER/PATH' if scheme in _AZURE else ''}"
         )
     prefix = re.split(r"[*?\[]", path)[0]
     answers = list[BaseException | None]()
@@ -299,7 +303,7 @@ def unreachable(path: str) -> str:
     if not answers:
         return f"nothing has answered within {SECONDS:.0f} seconds: look at the network, the address and the credentials"
     if (error := answers[0]) is not None and _code(error) not in _RIGHTS:  # of those, what is read or written tells
-        return f"there is no bucket {bucket}" if _code(error) == MISSING else cause(error)
+        return f"there is no {'container' if scheme == 'azfs' else 'bucket'} {bucket}" if _code(error) == MISSING else cause(error)
     _reached.add(place)
     return ""
 
