@@ -76,8 +76,8 @@ def azure(folder: Path) -> Iterator[dict[str, str]]:
     port = _free_port()
     address = f"http://127.0.0.1:{port}"
     node, program = shutil.which("node") or "node", programs.needed("Azurite", programs.azurite())
-    silent = ("--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck")
-    with _started(folder, node, str(program), "--blobPort", str(port), *silent, ready=address):
+    options = ("--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck")
+    with _started(folder, node, str(program), "--blobPort", str(port), *options, ready=address):
         python = programs.needed("Emulators of stores", programs.emulators()) / "bin" / "python"
         containers = [f"{bucket}-of-tests" for bucket in BUCKETS]
         subprocess.run([python, "-c", _CONTAINERS, azure_connection(address), *containers], check=True)
