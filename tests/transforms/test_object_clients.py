@@ -163,9 +163,6 @@ class AzureBlob:
         self.container.write(self.name, self.container.stored[url.rpartition("/")[2]][0])
         return {"copy_status": self.container.copies.pop(0)}
 
-    def delete_blob(self) -> None:
-        del self.container.stored[self.name]
-
     def stage_block(self, name: str, content: bytes) -> None:
         self.blocks[name] = content
 
@@ -176,8 +173,6 @@ class AzureBlob:
 
 class Container:
     """A container of Azure; ``copies`` are the states of a copy one after the other."""
-
-    url = "https://account/container"
 
     def __init__(self) -> None:
         self.stored = dict[str, tuple[bytes, str]]()
@@ -258,7 +253,7 @@ def test_blobs_of_azure_are_deleted_many_at_a_time(azure: Any, container: Contai
     container.write("7", b"seven")
     azure.delete([f"{IN_AZURE}{number}" for number in range(300)])
     assert (container.stored, container.batches) == ({}, [256, 44])
-    with pytest.raises(OSError, match="https://account/container/locked: the store answered 403 to its deletion"):
+    with pytest.raises(OSError, match=f"{IN_AZURE}locked: the store answered 403 to its deletion"):
         azure.delete([f"{IN_AZURE}locked"])
 
 

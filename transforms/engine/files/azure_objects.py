@@ -1,7 +1,6 @@
 """Blobs of Azure, by its client."""
 
 import base64
-import io
 import logging
 import os
 import time
@@ -35,7 +34,8 @@ class AzureObjects(ListedObjects):
         super().__init__(options)
         self._service, self._unchanged = BlobServiceClient, MatchConditions.IfNotModified
         self._containers = dict[str, Any]()
-        logging.getLogger("azure").setLevel(logging.ERROR)  # it logs each request, and each credential that it lacks
+        if not (logger := logging.getLogger("azure")).level:
+            logger.setLevel(logging.ERROR)  # it logs each request, and each credential that it lacks
 
     def _container(self, path: str) -> Any:
         account, container, _ = parse_azfs_path(path, blob_optional=True, get_account=True)
@@ -102,26 +102,28 @@ class AzureObjects(ListedObjects):
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete objects; some may not be there."""
-        keys = defaultdict[Any, list[str]](list)
+        keys = defaultdict[str, list[str]](list)
         for path in paths:
-            keys[self._container(path)].append(bucket_and_key(path)[1])
-        for container, names in keys.items():
+            bucket, key = bucket_and_key(path)
+            keys[bucket].append(key)
+        for bucket, names in keys.items():
             for begin in range(0, len(names), _AT_ONCE):
                 some = names[begin : begin + _AT_ONCE]
-                for name, answer in zip(some, container.delete_blobs(*some, raise_on_any_failure=False), strict=True):
+                answers = self._container(f"azfs://{bucket}/").delete_blobs(*some, raise_on_any_failure=False)
+                for name, answer in zip(some, answers, strict=True):
                     if answer.status_code >= 300 and answer.status_code != MISSING:
-                        raise OSError(f"{container.url}/{name}: the store answered {answer.status_code} to its deletion")
+                        raise OSError(f"azfs://{bucket}/{name}: the store answered {answer.status_code} to its deletion")
 
     def rename(self, source: str, target: str) -> None:
         """Copy an object, in place of another one, and delete it."""
-        there, blob = self._blob(source), self._blob(target)
-        state = blob.start_copy_from_url(there.url)["copy_status"]
+        blob = self._blob(target)
+        state = blob.start_copy_from_url(self._blob(source).url)["copy_status"]
         while state == "pending":
             time.sleep(_SECONDS)
             state = blob.get_blob_properties().copy.status
         if state != "success":
             raise OSError(f"{source} could not be copied to {target}: {state}")
-        there.delete_blob()
+        self.delete([source])
 
     def read_version(self, path: str) -> tuple[bytes, str]:
         """The content and its ETag."""
@@ -140,22 +142,18 @@ class AzureObjects(ListedObjects):
         return True
 
 
-class _Blocks(io.RawIOBase):
+class _Blocks:
     """A blob that is written in blocks."""
 
-    mode = "wb"
-
     def __init__(self, blob: Any) -> None:
-        super().__init__()
         self._blob, self._attempt = blob, uuid4().hex
         self._held, self._names = bytearray(), list[str]()
 
-    def write(self, data: Any) -> int:
+    def write(self, data: Any) -> None:
         """Write all bytes."""
-        self._held += (view := memoryview(data).cast("B"))
+        self._held += data
         if len(self._held) >= IN_ONE:
             self._send()
-        return view.nbytes
 
     def _send(self) -> None:
         name = base64.b64encode(f"{self._attempt}{len(self._names):06}".encode()).decode()
@@ -165,10 +163,6 @@ class _Blocks(io.RawIOBase):
 
     def close(self) -> None:
         """Have the object in the store."""
-        if not self.closed:
-            super().close()
+        if self._held:
             self._send()
-            self._blob.commit_block_list(self._names)
-
-    def __del__(self) -> None:
-        """An object that was not closed is not written."""
+        self._blob.commit_block_list(self._names)
