@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from apache_beam.io.filesystem import FileMetadata
 
 from beam_joins.errors import InputError
-from beam_joins.transforms.connect import files_below, matching_files, remove_files, remove_folder, unreachable
+from beam_joins.transforms.connect import files_below, folders_in, matching_files, remove_files, remove_folder, unreachable
 
 _PATTERN: Final = re.compile(r"[*?\[]")
 
@@ -93,8 +93,7 @@ def folders_beginning_with(prefix: str) -> list[str]:
     if is_local(prefix):
         return [path for path in beginning_with(prefix) if os.path.isdir(path)]
     parent, base = os.path.split(prefix)
-    names = {path[len(parent) + 1 :].partition("/") for path in files_below(parent, base)}
-    return sorted(f"{parent}/{name}" for name, slash, _ in names if slash)
+    return folders_in(parent, base)
 
 
 def remove(path: str) -> None:

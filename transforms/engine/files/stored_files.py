@@ -240,6 +240,13 @@ def files_below(folder: str, beginning: str = "") -> list[str]:
         return sorted(file.path for file in objects_at(folder).below(below) if not file.path.endswith("/"))
 
 
+def folders_in(folder: str, beginning: str = "") -> list[str]:
+    """The paths of the folders with files in a folder of another filesystem, whose names begin so. Raises ``OSError``."""
+    within = folder.rstrip("/") + "/"
+    names = {path.removeprefix(within).partition("/") for path in files_below(folder, beginning)}
+    return sorted(within + name for name, slash, _ in names if slash)
+
+
 def matching_files(pattern: str) -> list[FileMetadata]:
     """The files of another filesystem whose paths match a pattern; the file of exactly this name if it exists. Raises
     ``OSError``.
