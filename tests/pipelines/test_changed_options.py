@@ -98,14 +98,9 @@ CHANGES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("what", "suffix"),
-    [
-        pytest.param(what, suffix, marks=pytest.mark.sweep if (number + other) % 2 else [])
-        for number, what in enumerate(CHANGES)
-        for other, suffix in enumerate(("jsonl", "parquet"))
-    ],
-)
+@pytest.mark.each_value
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("what", CHANGES)
 def test_a_result_that_is_made_anew_is_that_of_a_run_over_all_files(beam_joins: Run, what: str, suffix: str) -> None:
     before, after = CHANGES[what]
     arrive(0, "jsonl")
