@@ -25,7 +25,7 @@ from tests.pipelines.spark_cluster import Processes, said
 from tests.pipelines.test_commands_for_clusters import PATH, ROOT, changed, commands, of_client, of_orders, orders, packages
 from tests.pipelines.test_spark_cluster import contents
 
-pytestmark = [pytest.mark.spark, pytest.mark.sweep, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.spark, pytest.mark.sweep, pytest.mark.timeout(900)]
 
 NETWORK = """
 set -e
@@ -202,7 +202,7 @@ def test_runs_on_several_machines_give_the_bytes_of_one(machines: Machines, inpu
 
 def test_a_machine_that_dies_in_mid_run_loses_nothing(machines: Machines, inputs: Path) -> None:
     dies, driver = machines.workers[0], machines.driver
-    before, until = machines.tasks(dies), time.monotonic() + 60
+    before, until = machines.tasks(dies), time.monotonic() + _RUN_SECONDS
     log = driver.start("orders", *machines.orders("s3://in-of-tests/1/", "s3://out-of-tests/dies/"))
     while machines.tasks(dies) == before:
         assert time.monotonic() < until, log.read_text()
