@@ -4,6 +4,7 @@ import glob
 import os
 import re
 import shutil
+import socket
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -36,6 +37,23 @@ def absolute(path: str) -> str:
 def real(path: str) -> str:
     """The path of a file with all links resolved."""
     return os.path.realpath(path) if is_local(path) else path
+
+
+def require_seen(path: str, size: int = 0) -> None:
+    """Raise ValueError, a sentence without the path, on a machine without a file or folder of a local path, or with a file
+    of fewer bytes than the pipeline was built with.
+    """
+    if not is_local(path):
+        return
+    try:
+        seen = os.stat(path).st_size
+    except FileNotFoundError:
+        raise ValueError(f"is not there on {socket.gethostname()}: all machines must reach it by this path") from None
+    if seen < size:
+        raise ValueError(
+            f"has {seen:,} bytes on {socket.gethostname()}, and had {size:,} when the run began: all machines must reach the same"
+            f" file by this path"
+        )
 
 
 def matching(path: str) -> list[Found]:

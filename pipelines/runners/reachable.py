@@ -3,12 +3,14 @@
 import shutil
 import socket
 import subprocess
+from typing import Final
 
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
+START_POOL: Final = "python -m apache_beam.runners.worker.worker_pool_main --service_port="
 _DOCKER_SECONDS, _ENDPOINT_SECONDS = 20.0, 5.0
 _LAST_PORT = 65_535
 
@@ -62,8 +64,8 @@ def check_worker_pool(address: str) -> None:
             grpc.channel_ready_future(channel).result(timeout=_ENDPOINT_SECONDS)
         except grpc.FutureTimeoutError:
             raise RunnerSetupError(
-                f"No worker pool answers at {address} ({_reason(address)}); start one there with 'python -m "
-                f"apache_beam.runners.worker.worker_pool_main --service_port=PORT', or correct --environment_config."
+                f"No worker pool answers at {address} ({_reason(address)}); start one there with '{START_POOL}PORT', or correct "
+                f"--environment_config."
             ) from None
 
 
