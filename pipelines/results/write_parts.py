@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
@@ -28,14 +28,15 @@ _PIECE_BYTES: Final = 1 << 21
 
 
 class WrittenPart(NamedTuple):
-    """A file that a bundle has written: the number of its sorted records, and the seconds in which they were
-    encoded, sorted and written.
+    """A file that a bundle has written: the number of its sorted records, the seconds in which they were
+    encoded, sorted and written, and when that was, in nanoseconds since 1970.
     """
 
     output: str
     path: str
     records: int
     seconds: float = 0.0
+    at: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class WriteParts(beam.DoFn):
             self._nanoseconds += perf_counter_ns() - begin
             if part is None:
                 return
-            yield part._replace(seconds=self._nanoseconds / 1e9)
+            yield part._replace(seconds=self._nanoseconds / 1e9, at=time_ns())
             self._nanoseconds = 0
 
     def _parts_of(self, element: Any) -> Iterator[WrittenPart]:
