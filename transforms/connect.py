@@ -22,6 +22,7 @@ from beam_joins.transforms.engine.files.claim import (
     take_lease,
 )
 from beam_joins.transforms.engine.files.file_lock import FileLock
+from beam_joins.transforms.engine.files.objects import ListedFile
 from beam_joins.transforms.engine.files.stored_files import (
     calling,
     cause,
@@ -86,6 +87,7 @@ __all__ = [
     "Claim",
     "ClaimInStore",
     "FileLock",
+    "ListedFile",
     "PlainRows",
     "ReplayOptions",
     "Route",

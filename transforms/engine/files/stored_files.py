@@ -15,12 +15,12 @@ from importlib.util import find_spec
 from typing import Any, Final
 from uuid import uuid4
 
-from apache_beam.io.filesystem import BeamIOError, CompressionTypes, FileMetadata
+from apache_beam.io.filesystem import BeamIOError, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.transforms.engine.files.object_clients import objects_at
 from beam_joins.transforms.engine.files.object_streams import IN_ONE
-from beam_joins.transforms.engine.files.objects import MISSING, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, error_code
 
 PART: Final = ".part"
 SECONDS: Final = 8.0
@@ -247,7 +247,7 @@ def folders_in(folder: str, beginning: str = "") -> list[str]:
     return sorted(within + name for name, slash, _ in names if slash)
 
 
-def matching_files(pattern: str) -> list[FileMetadata]:
+def matching_files(pattern: str) -> list[ListedFile]:
     """The files of another filesystem whose paths match a pattern; the file of exactly this name if it exists. Raises
     ``OSError``.
     """
