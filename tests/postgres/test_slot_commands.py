@@ -14,6 +14,7 @@ import pytest
 from beam_joins.pipelines.commands import programs
 from tests.object_store import Forbidden, Store
 from tests.pipelines.orders_run import Run, read_lines
+from tests.pipelines.test_killed_on_a_store import process_ends
 from tests.postgres.shop import JOINED, join_options, joined, shop, transact
 from tests.postgres.slot_tables import asked, run, writing
 
@@ -130,6 +131,7 @@ def test_a_slot_is_read_in_runs_whose_state_is_in_a_store_also_where_a_run_fails
     with store.failing("upload", "commit.json", Forbidden):
         ran = beam_joins(*runs)
     assert (ran.code, len(ran.err.splitlines())) == (1, 1), ran
+    process_ends(store)
     for _ in range(2):
         assert beam_joins(*runs).code == 0
         assert joined() == asked(conninfo, JOINED)
