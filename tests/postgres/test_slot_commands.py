@@ -124,9 +124,22 @@ def test_what_is_missing_to_read_a_slot_is_said_in_a_sentence(postgres: str, bea
 def test_a_slot_is_read_in_runs_whose_state_is_in_a_store_also_where_a_run_fails(postgres: str, beam_joins: Run, store: Store) -> None:
     conninfo, address = shop(postgres, "stored")
     assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
-    runs = [*join_options(address), "--state-dir", "bucket://state/s", "--changes", "bucket://out/changes"]
+    runs = [
+        *join_options(address),
+        "--state-dir",
+        "bucket://state/s",
+        "--changes",
+        "bucket://out/changes",
+        "--latest",
+        "bucket://out/now.jsonl",
+    ]
+
+    def is_joined() -> bool:
+        Path("now.jsonl").write_bytes(store.objects["bucket://out/now.jsonl"])
+        return joined() == asked(conninfo, JOINED)
+
     assert beam_joins(*runs).code == 0
-    assert joined() == asked(conninfo, JOINED)
+    assert is_joined()
     run(conninfo, "UPDATE customers SET name = 'A' WHERE id = 7", "DELETE FROM orders WHERE id = 57", "CHECKPOINT")
     with store.failing("upload", "commit.json", Forbidden):
         ran = beam_joins(*runs)
@@ -134,8 +147,8 @@ def test_a_slot_is_read_in_runs_whose_state_is_in_a_store_also_where_a_run_fails
     process_ends(store)
     for _ in range(2):
         assert beam_joins(*runs).code == 0
-        assert joined() == asked(conninfo, JOINED)
-    assert store.names("bucket://out/") == ["changes/changes-000001.jsonl", "changes/changes-000002.jsonl"]
+        assert is_joined()
+    assert store.names("bucket://out/") == ["changes/changes-000001.jsonl", "changes/changes-000002.jsonl", "now.jsonl"]
 
 
 def test_a_first_run_over_empty_tables_knows_their_columns(postgres: str, beam_joins: Run) -> None:
