@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from beam_joins.pipelines.runners.reachable import START_POOL
-from beam_joins.pipelines.runners.runner import Runner
+from beam_joins.pipelines.runners.runner import START_POOL, Runner
 
 _START = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"

@@ -3,14 +3,13 @@
 import shutil
 import socket
 import subprocess
-from typing import Final
 
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
+from beam_joins.pipelines.runners.runner import START_POOL
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
-START_POOL: Final = "python -m apache_beam.runners.worker.worker_pool_main --service_port="
 _DOCKER_SECONDS, _ENDPOINT_SECONDS = 20.0, 5.0
 _LAST_PORT = 65_535
 

@@ -9,8 +9,7 @@ from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptio
 
 from beam_joins.pipelines.runners.jars import CACHE
 from beam_joins.pipelines.runners.master import Master
-from beam_joins.pipelines.runners.reachable import START_POOL
-from beam_joins.pipelines.runners.runner import HEAP, Runner, ServerOptions
+from beam_joins.pipelines.runners.runner import HEAP, START_POOL, Runner, ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 
