@@ -31,8 +31,8 @@ STATES: dict[str, Any] = {
 
 Described = dict[str, Any]
 """A state as JSON: ``{"state": name, "fields": [...]}``. A field is a list of files, the runs of an
-arrangement; one file, a table; a whole number; or null. A file is ``{"file": name, "bytes": size, "xxh3":
-checksum}``.
+arrangement; one file, a table; a whole number; or null. A file is ``{"file": name, "bytes": size, "rows":
+number, "xxh3": checksum}``.
 """
 
 Put = Callable[[pa.Buffer], str]
@@ -123,6 +123,12 @@ def tables_of(state: Any) -> list[pa.Table]:
     return [table for tables in several for table in tables if isinstance(table, pa.Table)]
 
 
+def rows_of(file: Described, get: Callable[[str], pa.Buffer]) -> int:
+    """The number of rows in a file of a snapshot, which descriptions of earlier versions do not have: then it is read."""
+    rows = file.get("rows")
+    return int(read_file(file, get, None).num_rows if rows is None else rows)
+
+
 def files_of(described: Described | None) -> list[Described]:
     """The files of a snapshot."""
     fields = [] if described is None else described["fields"]
@@ -135,7 +141,7 @@ def _write(table: pa.Table, put: Put) -> Described:
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=table.schema))
     content = sink.getvalue()
-    return {"file": put(content), "bytes": content.size, "xxh3": xxh3_64_hexdigest(content)}
+    return {"file": put(content), "bytes": content.size, "rows": len(table), "xxh3": xxh3_64_hexdigest(content)}
 
 
 def read_file(file: Described, get: Callable[[str], pa.Buffer], checksum: Checksum | None = _checksum) -> pa.Table:

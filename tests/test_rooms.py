@@ -106,6 +106,15 @@ def test_a_module_imports_only_from_its_own_room_and_those_below_and_never_tests
     assert wrong == {}
 
 
+def test_files_of_the_engine_use_nothing_else_of_it():
+    wrong = {
+        str(path.relative_to(ROOT)): others
+        for path in (ROOT / "transforms" / "engine" / "files").rglob("*.py")
+        if (others := {name for name in imported(path) if ".engine." in name and ".engine.files." not in name})
+    }
+    assert wrong == {}
+
+
 def inner_room(module: str) -> str | None:
     """The room of a module of the pipelines; None for one that is none of theirs.
 

@@ -22,12 +22,14 @@ from beam_joins.transforms.engine.files.claim import (
     take_lease,
 )
 from beam_joins.transforms.engine.files.file_lock import FileLock
+from beam_joins.transforms.engine.files.objects import ListedFile
 from beam_joins.transforms.engine.files.stored_files import (
     calling,
     cause,
     create_file,
     exists,
     files_below,
+    folders_in,
     is_remote,
     matching_files,
     open_file,
@@ -85,6 +87,7 @@ __all__ = [
     "Claim",
     "ClaimInStore",
     "FileLock",
+    "ListedFile",
     "PlainRows",
     "ReplayOptions",
     "Route",
@@ -111,6 +114,7 @@ __all__ = [
     "files_below",
     "flag",
     "folder_for",
+    "folders_in",
     "growing_partitions",
     "in_batches",
     "is_batches",

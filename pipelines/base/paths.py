@@ -4,23 +4,14 @@ import glob
 import os
 import re
 import shutil
+import socket
 from contextlib import suppress
-from typing import Final, NamedTuple
-
-from apache_beam.io.filesystem import FileMetadata
+from typing import Final
 
 from beam_joins.errors import InputError
-from beam_joins.transforms.connect import files_below, matching_files, remove_files, remove_folder, unreachable
+from beam_joins.transforms.connect import ListedFile, files_below, folders_in, matching_files, remove_files, remove_folder, unreachable
 
 _PATTERN: Final = re.compile(r"[*?\[]")
-
-
-class Found(NamedTuple):
-    """An existing file, and the time of its last write in nanoseconds since 1970."""
-
-    path: str
-    bytes: int
-    written: int
 
 
 def is_local(path: str) -> bool:
@@ -38,7 +29,24 @@ def real(path: str) -> str:
     return os.path.realpath(path) if is_local(path) else path
 
 
-def matching(path: str) -> list[Found]:
+def require_seen(path: str, size: int = 0) -> None:
+    """Raise ValueError, a sentence without the path, on a machine without a file or folder of a local path, or with a file
+    of fewer bytes than the pipeline was built with.
+    """
+    if not is_local(path):
+        return
+    try:
+        seen = os.stat(path).st_size
+    except FileNotFoundError:
+        raise ValueError(f"is not there on {socket.gethostname()}: all machines must reach it by this path") from None
+    if seen < size:
+        raise ValueError(
+            f"has {seen:,} bytes on {socket.gethostname()}, and had {size:,} when the run began: all machines must reach the same"
+            f" file by this path"
+        )
+
+
+def matching(path: str) -> list[ListedFile]:
     """The file of exactly this name, or else the files that match it as a pattern, sorted.
 
     Raises:
@@ -54,13 +62,13 @@ def matching(path: str) -> list[Found]:
             else filter(os.path.isfile, map(os.path.normpath, glob.iglob(pattern, recursive=True)))
         )
         seen = ((file, os.stat(file)) for file in files)
-        return sorted(Found(file, status.st_size, status.st_mtime_ns) for file, status in seen)
+        return sorted(ListedFile(file, status.st_size, status.st_mtime_ns) for file, status in seen)
     stored = matching_files(path)
     hides = not os.path.basename(path).startswith(".")  # as on a disk; a name that ends with a slash stands for a folder
-    return sorted(_as_found(file) for file in stored if not (hides and os.path.basename(file.path)[:1] in ("", ".")))
+    return sorted(file for file in stored if not (hides and os.path.basename(file.path)[:1] in ("", ".")))
 
 
-def files_at(path: str) -> tuple[list[Found], bool]:
+def files_at(path: str) -> tuple[list[ListedFile], bool]:
     """The files of :func:`matching`, or those in the folder of this name, and whether it is one."""
     if is_local(path):
         is_folder = os.path.isdir(path)
@@ -70,10 +78,6 @@ def files_at(path: str) -> tuple[list[Found], bool]:
     if (files := matching(path)) or _PATTERN.search(path):
         return files, False
     return (files := matching(f"{path}/*")), bool(files)
-
-
-def _as_found(file: FileMetadata) -> Found:
-    return Found(file.path, file.size_in_bytes, round(file.last_updated_in_seconds * 1e9))
 
 
 def beginning_with(prefix: str) -> list[str]:
@@ -93,8 +97,7 @@ def folders_beginning_with(prefix: str) -> list[str]:
     if is_local(prefix):
         return [path for path in beginning_with(prefix) if os.path.isdir(path)]
     parent, base = os.path.split(prefix)
-    names = {path[len(parent) + 1 :].partition("/") for path in files_below(parent, base)}
-    return sorted(f"{parent}/{name}" for name, slash, _ in names if slash)
+    return folders_in(parent, base)
 
 
 def remove(path: str) -> None:

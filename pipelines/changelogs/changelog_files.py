@@ -100,6 +100,7 @@ def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> t
             path=file.path,
             bytes=file.bytes,
             written=file.written,
+            digest=file.digest,
             shown=shown(file.path),
             format=format_ if envelopes is None else DEBEZIUM[format_] if envelopes.format == "debezium" else envelopes.format,
             **described,

@@ -12,11 +12,13 @@ from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.transforms.connect import open_file
 
 _AT_A_TIME: Final = 1 << 20
+_DIGEST: Final = "digest:"
 
 
 class Content(NamedTuple):
-    """A file's content when it was read: its size, the time of its last write, the XXH3 checksum of its bytes, and
-    when a local file was put there or changed, which no program sets (0: not known).
+    """A file's content when it was read: its size, the time of its last write, the XXH3 checksum of its bytes or, behind
+    ``digest:``, the digest that its store has of them, and when a local file was put there or changed, which no program sets
+    (0: not known).
     """
 
     bytes: int
@@ -77,7 +79,7 @@ class SeenFiles:
     def _is_known(self, file: File) -> bool:
         earlier = self._contents.get(file.path)
         if earlier is not None and ((file.bytes, file.written) != earlier[:2] or earlier.changed not in (0, _changed(file.path))):
-            if file.bytes != earlier.bytes or _checksum(self._name, file) != earlier.checksum:
+            if file.bytes != earlier.bytes or self._checksum(file, earlier) != earlier.checksum:
                 raise InputError(
                     f"{self._name}: {file.shown} has changed since a run has read it: put it back as it was, and new "
                     "records into a new file"
@@ -89,19 +91,25 @@ class SeenFiles:
         """Remembers the content of files that are about to be read."""
         for file in files:
             changed = _changed(file.path)
-            self._contents[file.path] = Content(file.bytes, file.written, _checksum(self._name, file), changed)
+            self._contents[file.path] = Content(file.bytes, file.written, self._checksum(file), changed)
 
     def require_unchanged(self, files: Iterable[File]) -> None:
         """Raise InputError for a file that was written or replaced while it was read."""
         for file in files:
             before, now = self._contents[file.path], next(iter(matching(file.path)), None)
-            is_same = now is not None and (now.bytes, now.written) == before[:2]
-            if not is_same or (before.changed not in (0, _changed(file.path)) and _checksum(self._name, file) != before.checksum):
+            is_same = now is not None and (now.bytes, now.written, now.digest) == (*before[:2], file.digest)
+            if not is_same or (before.changed not in (0, _changed(file.path)) and self._checksum(file) != before.checksum):
                 raise InputError(
                     f"{self._name}: {file.shown} was written or removed while it was read: run again when it is whole, "
                     "and have files get"
                     " their names when they are"
                 )
+
+    def _checksum(self, file: File, as_of: Content | None = None) -> str:
+        """The checksum of a file, of the same kind as an earlier one."""
+        if file.digest and (as_of is None or as_of.checksum.startswith(_DIGEST)):
+            return _DIGEST + file.digest
+        return _read_checksum(self._name, file)
 
 
 def _changed(path: str) -> int:
@@ -112,7 +120,7 @@ def _changed(path: str) -> int:
         return 0
 
 
-def _checksum(name: str, file: File) -> str:
+def _read_checksum(name: str, file: File) -> str:
     digest = xxhash.xxh3_64()
     try:
         with open_file(file.path) as opened:

@@ -13,6 +13,7 @@ from apache_beam.pvalue import PBegin, PCollection, TaggedOutput
 
 from beam_joins import Dropped
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.paths import require_seen
 from beam_joins.pipelines.changelogs.read_log import LogEntries
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import Part
@@ -125,7 +126,7 @@ class ReadParts(beam.DoFn):
     def process(self, element: Part) -> Iterator[Any]:
         """Read a part."""
         part = element
-        made = self._reader.made(part)
+        made = self._made(part)
         with nullcontext() if self._log is None else self._log.of(part) as entries:
             while True:
                 begin = perf_counter_ns()
@@ -143,6 +144,11 @@ class ReadParts(beam.DoFn):
                     yield TaggedOutput(BAD_RECORDS, self._dropped(part, place, fault))
                 self._count(some)
                 yield from some.elements
+
+    def _made(self, part: Part) -> Iterator[MadeRows]:
+        if part.file.storage is None:
+            require_seen(part.file.path, part.file.bytes)
+        yield from self._reader.made(part)
 
     def finish_bundle(self) -> Iterator[Any]:
         """Give the counts."""

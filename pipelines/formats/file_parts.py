@@ -37,7 +37,7 @@ class Storage:
 @dataclass(frozen=True, kw_only=True)
 class File:
     """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user
-    knows it; ``written`` as in ``Found``.
+    knows it; ``written`` and ``digest`` as in ``ListedFile``.
 
     ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has, with ``misfits`` that make
     text of columns there; the types of ``declared`` columns are said, those of others inferred; ``encoding`` is that of its
@@ -70,6 +70,7 @@ class File:
     constants: tuple[tuple[str, Any], ...] = ()
     storage: Storage | None = None
     written: int = 0
+    digest: str = ""
     look_bytes: int = 0
     start: int = 0
     stop: int | None = None

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.paths import files_at, is_local, require_file_system
+from beam_joins.pipelines.base.paths import files_at, is_local, require_file_system, require_seen
 from beam_joins.pipelines.formats.columnar import require_names
 from beam_joins.pipelines.formats.parquet import require_held
 from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
@@ -57,7 +57,8 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
             files, is_folder = files_at(path)
         except OSError as error:
             raise InputError(f"cannot look for {path}: {cause(error)}") from error
-        self.paths = [file.path for file in files if not is_folder or file.path.endswith(SUFFIX)]
+        self._sizes = {file.path: file.bytes for file in files if not is_folder or file.path.endswith(SUFFIX)}
+        self.paths = list(self._sizes)
         if not self.paths:
             raise InputError(f"there is no file {path}")
 
@@ -87,8 +88,8 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
         columns = self._columns
         batches: PCollection[pa.Table] = (
             begin
-            | "Files" >> beam.Create(self.paths, reshuffle=False)
-            | "Row groups" >> beam.FlatMap(_row_groups)
+            | "Files" >> beam.Create(list(self._sizes.items()), reshuffle=False)
+            | "Row groups" >> beam.FlatMapTuple(_row_groups)
             | "Spread" >> beam.Reshuffle()
             | "Read" >> beam.MapTuple(lambda path, group: _read(path, group, columns)).with_output_types(pa.Table)
         )
@@ -105,7 +106,11 @@ def _schema(path: str) -> pa.Schema:
     return schema
 
 
-def _row_groups(path: str) -> list[tuple[str, int]]:
+def _row_groups(path: str, size: int) -> list[tuple[str, int]]:
+    try:
+        require_seen(path, size)
+    except ValueError as error:
+        raise InputError(f"{path} {error}") from None
     with _opened(path) as parquet:
         return [(path, group) for group in range(parquet.num_row_groups)]
 

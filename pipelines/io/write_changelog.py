@@ -1,16 +1,18 @@
 """WriteChangelog: writes the changes of a table, or its rows, into one file, which appears when it is complete."""
 
 import os
+import socket
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable
+from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import absolute, require_file_system
+from beam_joins.pipelines.base.paths import absolute, is_local, matching, require_file_system
 from beam_joins.pipelines.formats.change_records import Anew, As, ChangeRecords
 from beam_joins.pipelines.formats.registry import format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
@@ -30,6 +32,9 @@ from beam_joins.transforms.connect import (
     table_type,
     text,
 )
+
+_SLACK: Final = 2_000_000_000
+"""The nanoseconds by which a file system may date a file too early."""
 
 
 class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
@@ -148,10 +153,12 @@ class _Result:
 
     def publish(self, written: Iterable[WrittenPart | None]) -> str:
         """Put the parts of this run together in the file; gives its path."""
-        parts = sorted(part.path for part in written if part is not None)
+        of_run = [part for part in written if part is not None]
+        parts = sorted(part.path for part in of_run)
         with writing(self._path):
-            if parts and not exists(parts[0]) and exists(self._target):
-                self.publication.release()  # an attempt before this one has done it, and its success was not heard of
+            if parts and not exists(parts[0]):
+                self._require_done(max(part.at for part in of_run))
+                self.publication.release()
                 return self._path
             if parts:
                 self.publication.require_held()
@@ -160,3 +167,14 @@ class _Result:
                 self.output.merge(parts, whole, removes=False)  # another attempt may need them
                 self.publication.publish([Move(whole, self._target)])
         return self._path
+
+    def _require_done(self, at: int) -> None:
+        """Raise InputError unless the file is younger than the parts, which are gone: an attempt before this one has published
+        it then, and its success was not heard of. Else they are on another machine.
+        """
+        there = next(iter(matching(self._target)), None)
+        if there is None or (is_local(self._target) and there.written < at - _SLACK):
+            raise InputError(
+                f"cannot write {self._path}: the parts of this run are not there on {socket.gethostname()}: all machines must reach "
+                "its folder by this path"
+            )

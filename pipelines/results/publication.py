@@ -44,20 +44,19 @@ class Publication:
         return staging_of(path, self._claim)
 
     def claim(self) -> None:
-        """Claim the paths.
+        """Claim the paths, and make their hidden directories.
 
         Raises InputError if another run writes one of them, OSError if the claim cannot be written.
         """
         for path in self._paths:
             take(path, self._claim, again=self._in_workers)
+        for directory in filter(is_local, map(self.attempt, self._paths)):
+            os.makedirs(directory, exist_ok=True)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.push(self.__exit__)
             self.claim()
-            for directory in map(self.attempt, self._paths):
-                if is_local(directory):
-                    os.makedirs(directory, exist_ok=True)
             stack.pop_all()
         return self
 

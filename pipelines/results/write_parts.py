@@ -4,16 +4,17 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from time import perf_counter_ns
+from time import perf_counter_ns, time_ns
 from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
 
+from beam_joins.errors import OutputError
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import remove
+from beam_joins.pipelines.base.paths import remove, require_seen
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.pipelines.results.figure import Figure
 from beam_joins.pipelines.results.in_order import Encode, ordered, write_pieces
@@ -27,14 +28,15 @@ _PIECE_BYTES: Final = 1 << 21
 
 
 class WrittenPart(NamedTuple):
-    """A file that a bundle has written: the number of its sorted records, and the seconds in which they were
-    encoded, sorted and written.
+    """A file that a bundle has written: the number of its sorted records, the seconds in which they were
+    encoded, sorted and written, and when that was, in nanoseconds since 1970.
     """
 
     output: str
     path: str
     records: int
     seconds: float = 0.0
+    at: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class WriteParts(beam.DoFn):
             self._nanoseconds += perf_counter_ns() - begin
             if part is None:
                 return
-            yield part._replace(seconds=self._nanoseconds / 1e9)
+            yield part._replace(seconds=self._nanoseconds / 1e9, at=time_ns())
             self._nanoseconds = 0
 
     def _parts_of(self, element: Any) -> Iterator[WrittenPart]:
@@ -108,7 +110,7 @@ class WriteParts(beam.DoFn):
 
     def _pieces(self, rows: pa.Table) -> Iterator[WrittenPart]:
         name = self._output.name
-        with writing(self._output.path):
+        with _writing(self._output.path, self._directory):
             parts = write_pieces(rows, name, self._directory) if self._merged else [self._as_it_is(rows)]
             yield from (WrittenPart(name, path, records) for path, records in parts)
 
@@ -168,10 +170,21 @@ def read_report(path: str) -> Report:
     return Report(tallies, parts, figures)
 
 
+@contextmanager
+def _writing(path: str, directory: str) -> Iterator[None]:
+    """Turns errors of the block into OutputErrors, and a local directory that this machine does not see."""
+    try:
+        require_seen(directory)
+    except ValueError as error:
+        raise OutputError(f"cannot write {path}: {directory} {error}") from None
+    with writing(path):
+        yield
+
+
 def _as_line(fact: Tally | WrittenPart | Figure) -> tuple[int, str]:
     return 0, json.dumps([type(fact).__name__, fact])
 
 
 def _write_report(lines_of_all: tuple[int, Iterable[str]], path: str) -> None:
-    with writing(os.path.dirname(path)):
+    with _writing(directory := os.path.dirname(path), directory):
         write_whole(path, "\n".join(lines_of_all[1]).encode())

@@ -4,13 +4,14 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from beam_joins.pipelines.runners.runner import Runner
+from beam_joins.pipelines.runners.runner import START_POOL, Runner
 
 _START = "Traceback (most recent call last):"
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _JAVA = re.compile(r"^(?:\s+at [\w.$/<>]+\(|\s*\.\.\. \d+ more|Caused by: |Driver stacktrace:|\tSuppressed: )")
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+')
 _STEP = re.compile(r"\s*\[while running '(?P<step>.*?)(?:-ptransform-\d+)?'\]")
+_MACHINE = re.compile(r"Lost task .*? \((\S+) executor \S+\): ")
 _BEAM = re.compile(r"(?:^|[/\\])apache_beam[/\\]|^<frozen ")
 
 
@@ -111,6 +112,9 @@ def job_failure(message: str, log: Path, runner: Runner, text: bytes = b"") -> J
         sentence = f"{runner.master_option} names a cluster that is not of {runner.name} {runner.version}. "
     elif "JobCancellationException" in message:
         sentence = "the job was cancelled. "
+    elif "StatusRuntimeException: UNAVAILABLE" in message:
+        machine = lost[1] if (lost := _MACHINE.search(message)) else "a machine of the cluster"
+        sentence = f"no worker pool answers on {machine}: each of them needs one, started with '{START_POOL}PORT'. "
     elif "StatusRuntimeException: CANCELLED" in message:
         sentence = "a Python worker process ended in the middle of the job, out of memory or by a crash in a library. "
     else:

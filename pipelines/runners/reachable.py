@@ -7,6 +7,7 @@ import subprocess
 import grpc
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
+from beam_joins.pipelines.runners.runner import START_POOL
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 _DOCKER_SECONDS, _ENDPOINT_SECONDS = 20.0, 5.0
@@ -62,8 +63,8 @@ def check_worker_pool(address: str) -> None:
             grpc.channel_ready_future(channel).result(timeout=_ENDPOINT_SECONDS)
         except grpc.FutureTimeoutError:
             raise RunnerSetupError(
-                f"No worker pool answers at {address} ({_reason(address)}); start one there with 'python -m "
-                f"apache_beam.runners.worker.worker_pool_main --service_port=PORT', or correct --environment_config."
+                f"No worker pool answers at {address} ({_reason(address)}); start one there with '{START_POOL}PORT', or correct "
+                f"--environment_config."
             ) from None
 
 

@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import JobServerOptions, PipelineOptio
 
 from beam_joins.pipelines.runners.jars import CACHE
 from beam_joins.pipelines.runners.master import Master
-from beam_joins.pipelines.runners.runner import HEAP, Runner, ServerOptions
+from beam_joins.pipelines.runners.runner import HEAP, START_POOL, Runner, ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 
@@ -50,9 +50,8 @@ def needs_pool(portable: PortableOptions, runner: Runner, master: Master) -> boo
         return False
     if not master.is_here():
         raise RunnerSetupError(
-            f"The {runner.name} master {master.host} is another machine: on each machine of its workers run 'python -m "
-            f"apache_beam.runners.worker.worker_pool_main --service_port=50000', and here add "
-            f"--environment_type=EXTERNAL --environment_config=localhost:50000."
+            f"The {runner.name} master {master.host} is another machine: on each machine of its workers run '{START_POOL}50000', "
+            f"and here add --environment_type=EXTERNAL --environment_config=localhost:50000."
         )
     return True
 

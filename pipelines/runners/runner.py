@@ -11,7 +11,8 @@ PID_FILE: Final = "pid"
 """In the directory of a job server the number of its process."""
 HEAP: Final = "-XX:MaxRAMPercentage=50"
 """The JVM's memory if nothing else is asked for."""
-
+START_POOL: Final = "python -m apache_beam.runners.worker.worker_pool_main --service_port="
+"""The command that starts a worker pool, but for the port."""
 ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 """The direct runner for bounded input; of Beam's three engines ``DirectRunner`` takes whichever it finds."""
 

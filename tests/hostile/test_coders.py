@@ -146,7 +146,7 @@ def test_a_damaged_file_of_a_snapshot_is_corrupt(data: st.DataObject) -> None:
     damage = data.draw(damaged(files))
     if damage not in files:
         with pytest.raises(CorruptData, match=r"a\.arrow"):
-            read_snapshot(described, lambda name: pa.py_buffer(damage))
+            read_snapshot(described, lambda names: [pa.py_buffer(damage) for _ in names])
 
 
 MANIFEST = Manifest(

@@ -78,7 +78,7 @@ def in_a_snapshot(value: bytes) -> Any:
     files: dict[str, pa.Buffer] = {}
     rows = Arrangement().replaced(pa.array([], pa.binary()), pa.table({"order": [b"a"], "value": column(value)}))
     described = write_snapshot(rows, lambda content: files.setdefault("a.arrow", content) and "a.arrow")
-    return python_values(read_snapshot(described, files.__getitem__).state.table()["value"].combine_chunks())
+    return python_values(read_snapshot(described, lambda names: map(files.__getitem__, names)).state.table()["value"].combine_chunks())
 
 
 def in_a_batch(value: bytes) -> Any:

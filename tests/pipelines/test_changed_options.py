@@ -98,6 +98,7 @@ CHANGES = {
 
 
 @pytest.mark.slow
+@pytest.mark.each_value
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_result_that_is_made_anew_is_that_of_a_run_over_all_files(beam_joins: Run, what: str, suffix: str) -> None:

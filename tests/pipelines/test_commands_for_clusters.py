@@ -48,14 +48,23 @@ def changed(command: str, **texts: object) -> str:
 
 def orders(command: str, inputs: str, outputs: str, environment: Mapping[str, str]) -> None:
     """Run the command of the page in the clone; inputs and outputs are what their paths begin with."""
-    files = [f"--{name}={inputs}in-of-tests/{name}.jsonl" for name in ("orders", "customers")]
-    results = [f"--changes={outputs}out-of-tests/changes", f"--latest={outputs}out-of-tests/latest.jsonl"]
-    options = " ".join([*files, *results, f"--state-dir={outputs}state-of-tests/state", "--beam_joins_partitions=2"])
-    command = changed(command, **{"--orders ... --customers ...": options})
     done = subprocess.run(
-        ["bash", "-c", command], cwd=ROOT, env={**ENVIRONMENT, **PATH, **environment}, capture_output=True, text=True, check=False
+        ["bash", "-c", of_orders(command, inputs, outputs)],
+        cwd=ROOT,
+        env={**ENVIRONMENT, **PATH, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def of_orders(command: str, inputs: str, outputs: str) -> str:
+    """The command of the page with files and options of these tests."""
+    files = [f"--{name}={inputs}{name}.jsonl" for name in ("orders", "customers")]
+    results = [f"--changes={outputs}changes", f"--latest={outputs}latest.jsonl", f"--state-dir={outputs}state"]
+    options = " ".join([*files, *results, "--beam_joins_partitions=2"])
+    return changed(command, **{"--orders ... --customers ...": options})
 
 
 @pytest.fixture
@@ -64,13 +73,22 @@ def inputs(small: SampleFiles, tmp_path: Path) -> Path:
     (local := tmp_path / "local" / "in-of-tests").mkdir(parents=True)
     for path in (small.orders, small.customers):
         (local / Path(path).name).write_bytes(Path(path).read_bytes())
-    orders("python -m pipelines.orders --orders ... --customers ...", f"{local.parent}/", f"{local.parent}/", {})
+    orders("python -m pipelines.orders --orders ... --customers ...", f"{local}/", f"{local.parent}/out/", {})
     return local.parent
 
 
 def client(environment: Mapping[str, str], *arguments: object) -> None:
-    command = [sys.executable, "-m", "tests.pipelines.stores.client", str(emulated()), *map(str, arguments)]
-    subprocess.run(command, env={**ENVIRONMENT, **environment}, check=True, cwd=ROOT)
+    subprocess.run(of_client(*arguments), env={**ENVIRONMENT, **environment}, check=True, cwd=ROOT)
+
+
+def of_client(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "tests.pipelines.stores.client", str(emulated()), *map(str, arguments)]
+
+
+def packages(folder: Path) -> str:
+    """A path of Python's with boto3, a package of the emulators', behind the packages of this environment."""
+    (folder / "sitecustomize.py").write_text(f"import sys\nsys.path.append({str(emulated())!r})\n")
+    return f"{folder}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}"
 
 
 def emulated() -> Path:
@@ -89,9 +107,7 @@ def emulated() -> Path:
 def test_a_cluster_of_spark_with_beams_pool_and_a_store_of_objects(store: Store, place: str, inputs: Path, tmp_path: Path) -> None:
     start_pool, run = commands("Spark standalone")
     with ExitStack() as stack:
-        # boto3 and the client of Azure are packages of the emulators', behind those of this environment
-        (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.path.append({str(emulated())!r})\n")
-        environment = {**stack.enter_context(store(tmp_path)), "PYTHONPATH": f"{tmp_path}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}"}
+        environment = {**stack.enter_context(store(tmp_path)), "PYTHONPATH": packages(tmp_path)}
         client(environment, "put", place, inputs / "in-of-tests")
         (tmp_path / "cluster").mkdir()
         cluster = stack.enter_context(spark_cluster(tmp_path / "cluster", workers=1))
@@ -99,13 +115,11 @@ def test_a_cluster_of_spark_with_beams_pool_and_a_store_of_objects(store: Store,
         pool(stack, start_pool, port, tmp_path, environment)
         options = [f"--beam_joins_blocks={place}out-of-tests/blocks", *EXECUTORS]
         run = changed(run, **{"spark://HOST:7077": cluster.url, "localhost:50000": f"localhost:{port}"})
-        orders(f"{run} {shlex.join(options)}", place, place, environment)
+        orders(f"{run} {shlex.join(options)}", f"{place}in-of-tests/", f"{place}out-of-tests/", environment)
         client(environment, "get", f"{place}out-of-tests", tmp_path / "results")
-        assert any(
-            "blocks%2Fbeam_joins-blocks-" in log.read_text() or "blocks/beam_joins-blocks-" in log.read_text()
-            for log in tmp_path.glob("*.log")
-        )
-    assert contents(tmp_path / "results") == contents(inputs / "out-of-tests") != {}
+        texts = [log.read_text().replace("%2F", "/") for log in tmp_path.glob("*.log")]
+        assert any("blocks/beam_joins-blocks-" in text for text in texts)
+    assert contents(tmp_path / "results") == contents(inputs / "out") != {}
 
 
 def test_a_job_server_on_yarn(inputs: Path, tmp_path: Path) -> None:
@@ -132,9 +146,9 @@ def test_a_job_server_on_yarn(inputs: Path, tmp_path: Path) -> None:
         processes = stack.enter_context(Processes(tmp_path))
         said(processes.start("server", "bash", "-c", server, environment=environment), "JobService (started)", 120)
         run = changed(run, **{"HOST:8099": f"127.0.0.1:{port}", "localhost:50000": f"localhost:{pool_port}"})
-        orders(run, f"{inputs}/", f"{tmp_path / 'cluster'}/", {})
+        orders(run, f"{inputs}/in-of-tests/", f"{tmp_path / 'cluster' / 'out'}/", {})
         assert "(state: RUNNING)" in (tmp_path / "server.log").read_text()
-    assert contents(tmp_path / "cluster" / "out-of-tests") == contents(inputs / "out-of-tests") != {}
+    assert contents(tmp_path / "cluster" / "out") == contents(inputs / "out") != {}
 
 
 def pool(stack: ExitStack, command: str, port: int, directory: Path, environment: Mapping[str, str]) -> None:

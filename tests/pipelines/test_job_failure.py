@@ -72,3 +72,12 @@ def test_a_cluster_of_another_version_is_said_to_be_one():
 def test_a_lost_worker_is_said_to_be_one():
     message = "java.util.concurrent.ExecutionException: io.grpc.StatusRuntimeException: CANCELLED: client cancelled"
     assert "worker process ended" in str(job_failure(message, LOG, SPARK))
+
+
+def test_a_machine_without_a_worker_pool_is_named():
+    message = (
+        "Pipeline job_1 failed in state FAILED: org.apache.spark.SparkException: Job aborted due to stage failure: "
+        "Task 1 in stage 1.0 failed 4 times, most recent failure: Lost task 1.3 in stage 1.0 (TID 8) (worker-2 executor 0): "
+        "io.grpc.StatusRuntimeException: UNAVAILABLE: io exception\n\tat x"
+    )
+    assert "no worker pool answers on worker-2: " in str(job_failure(message, LOG, SPARK))

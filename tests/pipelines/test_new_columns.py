@@ -89,6 +89,7 @@ def whole(rows: Rows) -> dict[int, dict[str, Any]]:
 
 
 @pytest.mark.slow
+@pytest.mark.each_value
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 @pytest.mark.parametrize("format_", FORMATS)
 def test_the_rows_after_three_days_have_the_columns_of_all_days(beam_joins: Run, format_: str, suffix: str) -> None:
@@ -102,6 +103,7 @@ def test_the_rows_after_three_days_have_the_columns_of_all_days(beam_joins: Run,
 
 
 @pytest.mark.slow
+@pytest.mark.each_value
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 @pytest.mark.parametrize("format_", FORMATS)
 def test_the_files_of_all_days_are_read_in_one_run_also_where_both_sides_are_read_again(

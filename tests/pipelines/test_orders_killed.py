@@ -18,10 +18,10 @@ from tests.pipelines.orders_run import ENVIRONMENT, Run
 COMMAND = [sys.executable, "-m", "beam_joins.pipelines.orders", *BOTH]
 DIES = """
 import os, sys
-from beam_joins.transforms.engine.resumed import state_files, state_folder
+from beam_joins.transforms.engine.resumed import commits, state_files
 from beam_joins.pipelines.orders import main
 
-number, moves, move, put = int(sys.argv[1]), [], state_folder.move, state_files.StateFiles.put
+number, moves, move, put = int(sys.argv[1]), [], commits.move, state_files.StateFiles.put
 
 def counted(source, target):
     if len(moves) == number:
@@ -33,7 +33,7 @@ def but_the_manifest(self, name, content):
         os._exit(9)
     put(self, name, content)
 
-state_folder.move = counted
+commits.move = counted
 state_files.StateFiles.put = but_the_manifest
 main(sys.argv[2:])
 """

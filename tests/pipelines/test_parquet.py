@@ -30,6 +30,13 @@ def test_row_groups_come_out_as_tables(file):
         assert_that(batches | beam.Map(lambda table: table.to_pylist()), equal_to([ROWS[:2].to_pylist(), ROWS[2:].to_pylist()]))
 
 
+def test_a_machine_that_has_another_file_refuses_it(file):
+    for change, message in ((lambda: pq.write_table(ROWS[:0], file), " bytes on "), (file.unlink, " is not there on ")):
+        with pytest.raises(InputError, match=f"{message}.*: all machines must reach"), beam.Pipeline() as pipeline:
+            _ = pipeline | ReadParquet(str(file))
+            change()
+
+
 def test_only_the_columns_asked_for_are_read_and_counted(file):
     read = ReadParquet(str(file), columns=["name"])
     assert 0 < read.bytes < ReadParquet(str(file)).bytes

@@ -87,6 +87,23 @@ def test_to_publish_a_second_time_succeeds_and_changes_nothing(
     assert len(files[0]) == 1
 
 
+def test_the_file_of_an_earlier_run_is_not_taken_for_that_of_a_run_whose_parts_are_on_another_machine(
+    own_directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer, publish = WRITERS["WriteChangelog"], write_changelog._Result.publish
+    assert writer.run() == 0
+    (path,) = visible()
+    os.utime(path, ns=(0, before := os.stat(path).st_mtime_ns - 60_000_000_000))
+
+    def elsewhere(self: Any, parts: Iterable[Any]) -> Any:
+        return publish(self, [part and part._replace(path=f"{part.path}-elsewhere") for part in parts])
+
+    monkeypatch.setattr(write_changelog._Result, "publish", elsewhere)
+    assert writer.run() in (1, 2)
+    assert "the parts of this run are not there on " in capsys.readouterr().err
+    assert os.stat(path).st_mtime_ns == before
+
+
 def test_a_publication_that_fails_releases_its_paths_but_in_workers_where_it_is_done_again(own_directory: Path) -> None:
     for in_workers in (False, True):
         publication = Publication("out/a", in_workers=in_workers)

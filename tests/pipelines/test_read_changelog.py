@@ -21,6 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, LatestTable, TableToChanges, TableToRows
+from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents, ReadChangelog, WriteParquet
 
 ROWS: list[dict[str, Any]] = [
@@ -117,6 +118,18 @@ def test_a_key_may_be_of_several_columns(path: str) -> None:
 def test_records_that_nothing_else_orders_are_in_the_order_of_the_file(path: str) -> None:
     read = ReadChangelog(path, key="shop", schema=SCHEMA, timestamp_by="id", except_columns=ABOUT)
     assert [change.new for change in changes_of(read)] == [SMALL, OTHER]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [("", " has 0 bytes on .*, and had 18 when the run began"), (None, " is not there on ")]
+)
+def test_a_machine_that_has_another_file_refuses_it(tmp_path: Path, content: str | None, message: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": 1, "at": 1}')
+    read = ReadChangelog(str(path), key="id", timestamp_by="at")
+    path.unlink() if content is None else path.write_text(content)
+    with pytest.raises(InputError, match=f"{path}{message}.*: all machines must reach"):
+        changes_of(read)
 
 
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

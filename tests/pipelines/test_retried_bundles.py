@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from beam_joins.errors import OutputError
 from beam_joins.pipelines.formats.change_records import TextRecords
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import Report, WriteParts, WrittenPart
@@ -31,6 +32,14 @@ def attempt(writer: WriteParts, elements: list[list[bytes]], *, dies: bool = Fal
             yield from (each.value for each in writer.finish_bundle())
 
     return list(parts())
+
+
+def test_a_machine_that_does_not_see_the_folder_of_the_run_writes_nothing(own_directory: Path) -> None:
+    output = Output("latest", str(own_directory / "out/latest.jsonl"), TextRecords(of_finals=True))
+    writer = WriteParts(output, str(own_directory / "out/hidden"), encode)
+    with pytest.raises(OutputError, match=r"cannot write .*latest.jsonl: .*hidden is not there on .*: all machines must reach it"):
+        attempt(writer, [LINES])
+    assert not Path("out").exists()
 
 
 @pytest.mark.parametrize("sorted_bytes", [1, 1 << 20], ids=["a part an element", "a part a bundle"])

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.pipelines.commands import programs
+from tests.object_store import Forbidden, Store
 from tests.pipelines.orders_run import Run, read_lines
+from tests.pipelines.test_killed_on_a_store import process_ends
 from tests.postgres.shop import JOINED, join_options, joined, shop, transact
 from tests.postgres.slot_tables import asked, run, writing
 
@@ -117,6 +119,36 @@ def test_what_is_missing_to_read_a_slot_is_said_in_a_sentence(postgres: str, bea
     assert beam_joins("slot", "show", other).code == 0
     assert "give both the same address" in beam_joins("join", "--left", address, "--right", "r.jsonl", "--latest", "o.jsonl").err
     assert "--left-table must name a table" in beam_joins("join", "--left", address, "--right", address, "--latest", "o.jsonl").err
+
+
+def test_a_slot_is_read_in_runs_whose_state_is_in_a_store_also_where_a_run_fails(postgres: str, beam_joins: Run, store: Store) -> None:
+    conninfo, address = shop(postgres, "stored")
+    assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
+    runs = [
+        *join_options(address),
+        "--state-dir",
+        "bucket://state/s",
+        "--changes",
+        "bucket://out/changes",
+        "--latest",
+        "bucket://out/now.jsonl",
+    ]
+
+    def is_joined() -> bool:
+        Path("now.jsonl").write_bytes(store.objects["bucket://out/now.jsonl"])
+        return joined() == asked(conninfo, JOINED)
+
+    assert beam_joins(*runs).code == 0
+    assert is_joined()
+    run(conninfo, "UPDATE customers SET name = 'A' WHERE id = 7", "DELETE FROM orders WHERE id = 57", "CHECKPOINT")
+    with store.failing("upload", "commit.json", Forbidden):
+        ran = beam_joins(*runs)
+    assert (ran.code, len(ran.err.splitlines())) == (1, 1), ran
+    process_ends(store)
+    for _ in range(2):
+        assert beam_joins(*runs).code == 0
+        assert is_joined()
+    assert store.names("bucket://out/") == ["changes/changes-000001.jsonl", "changes/changes-000002.jsonl", "now.jsonl"]
 
 
 def test_a_first_run_over_empty_tables_knows_their_columns(postgres: str, beam_joins: Run) -> None:

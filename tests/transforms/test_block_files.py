@@ -21,7 +21,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_joins import Change, TableFromChangelog, TableToChanges
 from beam_joins.coders.block import write_block
 from beam_joins.errors import CorruptData, OutputError
-from beam_joins.transforms.engine import block_files, parts, run_folder
+from beam_joins.transforms.engine import block_files, block_folder, parts
 from beam_joins.transforms.engine.block_files import BlockFolder, reference_of
 from beam_joins.transforms.engine.files.claim import new_claim
 from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count, suggested_partitions
@@ -325,7 +325,7 @@ def test_a_wrong_place_or_amount_is_refused(option, sentence):
 )
 def test_blocks_are_in_files_where_all_workers_are_on_this_machine(options, refers, frees):
     options = PipelineOptions(options)
-    folder = run_folder.block_folder(beam.Pipeline(options=options), "inline" if "inline" in str(options._flags) else None)
+    folder = block_folder.block_folder(beam.Pipeline(options=options), "inline" if "inline" in str(options._flags) else None)
     assert (folder is not None) == refers
     assert bool(folder and folder.frees) == frees
     assert folder is None or not os.path.exists(folder.path), "it is made when the pipeline runs"

@@ -194,9 +194,9 @@ class Container:
 
     def list_blobs(self, name_starts_with: str, include: list[str]) -> Any:
         assert include == ["metadata"]
-        at = datetime(2026, 1, 1, tzinfo=UTC)
-        folder = SimpleNamespace(name="a", size=0, last_modified=at, metadata={"hdi_isfolder": "true"})
-        blobs = [SimpleNamespace(name=name, size=1, last_modified=at, metadata=None) for name in self.stored]
+        stated = {"last_modified": datetime(2026, 1, 1, tzinfo=UTC), "content_settings": SimpleNamespace(content_md5=bytearray(b"~"))}
+        folder = SimpleNamespace(name="a", size=0, metadata={"hdi_isfolder": "true"}, **stated)
+        blobs = [SimpleNamespace(name=name, size=1, metadata=None, **stated) for name in self.stored]
         return [each for each in (folder, *blobs) if each.name.startswith(name_starts_with)]
 
 
@@ -259,7 +259,7 @@ def test_blobs_of_azure_are_deleted_many_at_a_time(azure: Any, container: Contai
 
 def test_folders_of_a_data_lake_of_azure_are_no_files(azure: Any, container: Container) -> None:
     container.write("a/b", b"1")
-    assert [file.path for file in azure.matching(f"{IN_AZURE}a**")] == [f"{IN_AZURE}a/b"]
+    assert [(file.path, file.digest) for file in azure.matching(f"{IN_AZURE}a**")] == [(f"{IN_AZURE}a/b", "7e")]
 
 
 def test_a_path_of_another_account_of_azure_than_that_of_the_options_is_refused(azure: Any) -> None:

@@ -10,7 +10,7 @@ from apache_beam.pvalue import PCollection
 from apache_beam.runners.runner import PipelineRunner
 
 from beam_joins.pipelines.runners.launches import LAUNCHES
-from beam_joins.transforms.engine.run_folder import block_folder
+from beam_joins.transforms.engine.block_folder import block_folder
 from beam_joins.transforms.engine.runner_abilities import ONE_MACHINE, RUNNERS, Abilities, require_able
 
 MODULES = ("direct.direct_runner", "portability.fn_api_runner", "portability.prism_runner", "portability.spark_runner", "render")

@@ -16,6 +16,7 @@ FOLDERS = [pytest.param(path, job, id=f"{path.name} {job}") for path in sorted(S
 def test_a_state_of_each_format_goes_on_as_one_run_over_everything(states, job, tmp_path):
     shutil.copytree(states / job.replace(" ", "_"), tmp_path / "state")
     assert StateFolder.verify(str(tmp_path / "state")) > 0
+    assert all(each.rows >= each.files for each in StateFolder.summary(str(tmp_path / "state")).transforms)
     first, second = parts(records(), [CUT])
     run(job, first, tmp_path / "first", state=tmp_path / "other", options=["--beam_joins_partitions=2"])
     run(job, second, tmp_path / "second", state=tmp_path / "state")

@@ -12,12 +12,12 @@ import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.paths import Found, absolute, matching, require_file_system
+from beam_joins.pipelines.base.paths import absolute, matching, require_file_system
 from beam_joins.pipelines.formats.file_parts import Block, Growing, NotWhole
 from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.source_reads import Place, Range, ReadPiece, read_with
-from beam_joins.transforms.connect import cause
+from beam_joins.transforms.connect import ListedFile, cause
 
 _BEFORE_ALL: Final = ("", 0)
 _BEHIND: Final = sys.maxsize
@@ -83,7 +83,7 @@ def growing_schema(pattern: str) -> pa.Schema | None:
         raise InputError(f"{files[0].path} {error}") from error
 
 
-def _matching(pattern: str) -> list[Found]:
+def _matching(pattern: str) -> list[ListedFile]:
     try:
         return matching(pattern)
     except OSError as error:

@@ -24,11 +24,11 @@ BUCKETS = ("in", "out", "state")
 
 
 @contextmanager
-def s3(folder: Path) -> Iterator[dict[str, str]]:
+def s3(folder: Path, host: str = "127.0.0.1", port: int = 0) -> Iterator[dict[str, str]]:
     """S3, with buckets that are empty."""
-    port = _free_port()
-    address = f"http://127.0.0.1:{port}"
-    with _started(folder, "moto_server", "-H", "127.0.0.1", "-p", str(port), ready=f"{address}/moto-api/"):
+    port = port or _free_port()
+    address = f"http://{host}:{port}"
+    with _started(folder, "moto_server", "-H", host, "-p", str(port), ready=f"{address}/moto-api/"):
         for bucket in BUCKETS:
             _ask(f"{address}/{bucket}-of-tests", b"", "PUT")
         yield {

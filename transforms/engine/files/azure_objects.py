@@ -11,11 +11,10 @@ from uuid import uuid4
 
 from apache_beam.internal.azure.auth import get_service_credentials
 from apache_beam.io.azure.blobstorageio import parse_azfs_path
-from apache_beam.io.filesystem import FileMetadata
 from apache_beam.options.pipeline_options import AzureOptions, PipelineOptions
 
 from beam_joins.transforms.engine.files.object_streams import IN_ONE, Range
-from beam_joins.transforms.engine.files.objects import MISSING, ListedObjects, bucket_and_key, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, error_code
 
 _CONFLICT, _CHANGED, _NO_RANGE = 409, 412, 416
 _AT_ONCE: Final = 256
@@ -88,12 +87,13 @@ class AzureObjects(ListedObjects):
         """Whether there is an object of this name."""
         return bool(self._blob(path).exists())
 
-    def below(self, prefix: str) -> Iterable[FileMetadata]:
+    def below(self, prefix: str) -> Iterable[ListedFile]:
         """All objects whose paths begin so, without the folders of a Data Lake."""
         bucket, key = bucket_and_key(prefix)
         for blob in self._container(prefix).list_blobs(name_starts_with=key, include=["metadata"]):
             if "hdi_isfolder" not in (blob.metadata or {}):
-                yield FileMetadata(f"azfs://{bucket}/{blob.name}", blob.size, blob.last_modified.timestamp())
+                written, digest = round(blob.last_modified.timestamp() * 1e9), blob.content_settings.content_md5 or b""
+                yield ListedFile(f"azfs://{bucket}/{blob.name}", blob.size, written, digest.hex())
 
     def answers(self, prefix: str) -> None:
         """Ask once for an object whose path begins so."""

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from apache_beam.io.filesystem import FileMetadata
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.transforms.engine.files.object_streams import Range
-from beam_joins.transforms.engine.files.objects import ListedObjects, bucket_and_key, error_code
+from beam_joins.transforms.engine.files.objects import ListedFile, ListedObjects, bucket_and_key, error_code
 
 _CHANGED, _NO_RANGE = 412, 416
 _BYTES = "application/octet-stream"
@@ -62,11 +61,11 @@ class GoogleObjects(ListedObjects):
         """Whether there is an object of this name."""
         return bool(self._blob(path).exists())
 
-    def below(self, prefix: str) -> Iterable[FileMetadata]:
+    def below(self, prefix: str) -> Iterable[ListedFile]:
         """All objects whose paths begin so."""
         bucket, key = bucket_and_key(prefix)
         for blob in self._client.list_blobs(bucket, prefix=key):
-            yield FileMetadata(f"gs://{bucket}/{blob.name}", blob.size, blob.updated.timestamp())
+            yield ListedFile(f"gs://{bucket}/{blob.name}", blob.size, round(blob.updated.timestamp() * 1e9), blob.crc32c or "")
 
     def answers(self, prefix: str) -> None:
         """Ask once for an object whose path begins so."""

@@ -5,7 +5,7 @@ client of the store.
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apache_beam.io.filesystem import CompressionTypes, FileMetadata, FileSystem
 from apache_beam.io.filesystems import FileSystems
@@ -41,6 +41,17 @@ def bucket_and_key(path: str) -> tuple[str, str]:
         container, _, key = key.partition("/")
         bucket = f"{bucket}/{container}"
     return bucket, key
+
+
+class ListedFile(NamedTuple):
+    """A file in a list: the time of its last write in nanoseconds since 1970, and where a store has one, a digest that says of
+    two contents of one length whether they differ.
+    """
+
+    path: str
+    bytes: int
+    written: int
+    digest: str = ""
 
 
 class Objects:
@@ -81,15 +92,15 @@ class Objects:
         """Whether there is an object of this name."""
         return bool(FileSystems.exists(path))
 
-    def below(self, prefix: str) -> Iterable[FileMetadata]:
+    def below(self, prefix: str) -> Iterable[ListedFile]:
         """All objects whose paths begin so."""
-        return list(FileSystems.match([f"{prefix}**"])[0].metadata_list)
+        return map(_listed, FileSystems.match([f"{prefix}**"])[0].metadata_list)
 
-    def matching(self, pattern: str) -> Iterable[FileMetadata]:
+    def matching(self, pattern: str) -> Iterable[ListedFile]:
         """The object of exactly this path, or else those whose paths match it as a pattern."""
         if _PATTERN.search(pattern) and self.exists(pattern):
-            return [FileSystems.get_filesystem(pattern).metadata(pattern)]
-        return list(FileSystems.match([pattern])[0].metadata_list)
+            return [_listed(FileSystems.get_filesystem(pattern).metadata(pattern))]
+        return map(_listed, FileSystems.match([pattern])[0].metadata_list)
 
     def answers(self, prefix: str) -> None:
         """Ask once for objects whose paths begin so."""
@@ -161,8 +172,12 @@ class ListedObjects(Objects):
         """A new object, which is written in several requests."""
         raise NotImplementedError
 
-    def matching(self, pattern: str) -> Iterable[FileMetadata]:
+    def matching(self, pattern: str) -> Iterable[ListedFile]:
         """The object of exactly this path, or else those whose paths match it as a pattern, by one list."""
         matches = re.compile(FileSystem.translate_pattern(pattern)).match
         files = list(self.below(_PATTERN.split(pattern)[0]))
         return [file for file in files if file.path == pattern] or [file for file in files if matches(file.path)]
+
+
+def _listed(file: FileMetadata) -> ListedFile:
+    return ListedFile(file.path, file.size_in_bytes, round(file.last_updated_in_seconds * 1e9))

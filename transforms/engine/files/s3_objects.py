@@ -5,11 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from apache_beam.io.filesystem import FileMetadata
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.transforms.engine.files.object_streams import IN_ONE, Range
-from beam_joins.transforms.engine.files.objects import MISSING, ListedObjects, bucket_and_key, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, error_code
 
 _TOO_LARGE, _CONFLICT, _CHANGED, _NO_RANGE, _NOT_IMPLEMENTED = 400, 409, 412, 416, 501
 _AT_ONCE: Final = 1000
@@ -76,12 +75,13 @@ class S3Objects(ListedObjects):
             return False
         return True
 
-    def below(self, prefix: str) -> Iterable[FileMetadata]:
+    def below(self, prefix: str) -> Iterable[ListedFile]:
         """All objects whose paths begin so."""
         bucket, key = bucket_and_key(prefix)
         for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=key):
             for each in page.get("Contents", ()):
-                yield FileMetadata(f"s3://{bucket}/{each['Key']}", each["Size"], each["LastModified"].timestamp())
+                written = round(each["LastModified"].timestamp() * 1e9)
+                yield ListedFile(f"s3://{bucket}/{each['Key']}", each["Size"], written, each.get("ETag", ""))
 
     def answers(self, prefix: str) -> None:
         """Ask once for an object whose path begins so."""

@@ -15,12 +15,12 @@ from importlib.util import find_spec
 from typing import Any, Final
 from uuid import uuid4
 
-from apache_beam.io.filesystem import BeamIOError, CompressedFile, CompressionTypes, FileMetadata
+from apache_beam.io.filesystem import BeamIOError, CompressedFile, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.transforms.engine.files.object_clients import objects_at
 from beam_joins.transforms.engine.files.object_streams import IN_ONE
-from beam_joins.transforms.engine.files.objects import MISSING, bucket_and_key, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, bucket_and_key, error_code
 
 PART: Final = ".part"
 SECONDS: Final = 8.0
@@ -245,7 +245,14 @@ def files_below(folder: str, beginning: str = "") -> list[str]:
         return sorted(file.path for file in objects_at(folder).below(below) if not file.path.endswith("/"))
 
 
-def matching_files(pattern: str) -> list[FileMetadata]:
+def folders_in(folder: str, beginning: str = "") -> list[str]:
+    """The paths of the folders with files in a folder of another filesystem, whose names begin so. Raises ``OSError``."""
+    within = folder.rstrip("/") + "/"
+    names = {path.removeprefix(within).partition("/") for path in files_below(folder, beginning)}
+    return sorted(within + name for name, slash, _ in names if slash)
+
+
+def matching_files(pattern: str) -> list[ListedFile]:
     """The files of another filesystem whose paths match a pattern; the file of exactly this name if it exists. Raises
     ``OSError``.
     """

@@ -2,9 +2,8 @@
 memory, and takes the output of a run that ended well.
 
 The layout is described in docs/incremental_runs.md. The files of a run lie in a folder of its own below
-``runs/`` and count only when the manifest names them. In a store a lease keeps runs apart, which a run that stands
-still loses: so a run removes its own files only, and after its commit those of runs up to it, and the manifest is
-written on the condition that it is still the one that was read.
+``runs/`` and count only when the manifest names them. A run removes its own files only, and after its commit those of
+runs up to it: in a store others may be under way.
 """
 
 import json
@@ -24,24 +23,10 @@ from apache_beam.runners.runner import PipelineState
 from beam_joins.errors import StateRefused
 from beam_joins.stream_time import EARLIEST
 from beam_joins.transforms.engine.around_run import around_run
-from beam_joins.transforms.engine.files.stored_files import move
+from beam_joins.transforms.engine.resumed.commits import Commits
 from beam_joins.transforms.engine.resumed.connected import connected
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
-from beam_joins.transforms.engine.resumed.manifest import (
-    JOURNAL,
-    MANIFEST,
-    Manifest,
-    Remembered,
-    TurnEnded,
-    after_run,
-    largest,
-    read_journal,
-    read_manifest,
-    widened,
-    with_stored,
-    write_journal,
-    write_manifest,
-)
+from beam_joins.transforms.engine.resumed.manifest import Manifest, Remembered, TurnEnded, after_run, largest, widened, with_stored
 from beam_joins.transforms.engine.resumed.memory import BEGUN, Memory
 from beam_joins.transforms.engine.resumed.only_built import require_job, require_run
 from beam_joins.transforms.engine.resumed.pipeline_changes import Decision
@@ -52,8 +37,7 @@ from beam_joins.transforms.engine.resumed.state_summary import copy_state, last_
 
 RUNS = "runs"
 _OF_RUN = re.compile(rf"{RUNS}/(\d+)-")
-_ANOTHER, _GONE = "another run has been committed to {} meanwhile", "files that this run has written to {} are gone"
-_LATER = "later runs have been committed meanwhile, perhaps behind this one, which stood still: run it again with the same records"
+_GONE = "files that this run has written to {} are gone"
 _MICROS = 1_000_000
 _ATTACHED = "_beam_joins_state"
 _OF_ONE_RUN = "_beam_joins_without_state"
@@ -93,8 +77,8 @@ class StateFolder:
     def __init__(self, path: str, *, only_read: bool = False) -> None:
         """``only_read``: for a pipeline that is built and never runs; nothing is locked or written."""
         self.files = StateFiles(path)
+        self._commits = Commits(self.files)
         self._stages: dict[str, Remembered] = {}  # the state before this run, stored rows with the types of this run
-        self._journal: str | None = None  # the journal that this run has written, which counts from then on
         self._only_read, self.is_open = only_read, False
         if only_read:
             self._read()
@@ -105,17 +89,17 @@ class StateFolder:
         self.files.lock()
         self.is_open = True
         try:
-            self._recover()
+            self._commits.recover()
             self._read()
         except BaseException:
             self.files.unlock()
             raise
 
     def _read(self) -> None:
-        self._text, self._version = self.files.text_version(MANIFEST)
-        self._before = Manifest() if self._text is None else read_manifest(self._text, self.files.path(MANIFEST))
+        last = self._commits.read()
+        self._before = last or Manifest()
         self.plan = Plan(self._before)
-        self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), self._text is None
+        self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), last is None
         self.partitions = self._before.partitions
         self.when_committed: list[Callable[[], None]] = []
         # files that workers of an earlier run still write have other names
@@ -144,7 +128,7 @@ class StateFolder:
     def close(self) -> None:
         """Unlock the folder, and remove the files that were written and not committed."""
         if self.is_open:
-            if self._journal is None:  # else the run may count, and whoever opens the folder next finishes it
+            if not self._commits.may_count:  # else whoever opens the folder next finishes it
                 with suppress(OSError):  # what stays is removed behind a later commit
                     named = self._before.files
                     self.files.remove([name for name in self.files.names(self._attempt) if name not in named])
@@ -178,13 +162,8 @@ class StateFolder:
             _log.info("%s: the state is distributed over %d partitions in place of %d", self.files.root, count, self.partitions)
             before = repartitioned(self.files, self._before, count, f"{RUNS}/{self._before.run:06d}-{uuid4().hex[:8]}")
             self.files.sync(before.files - self._before.files)
-            self.require_current()
-            text = write_manifest(before)
-            if not self.files.put_over(MANIFEST, text.encode(), self._version):
-                raise self._refused(_ANOTHER)
-            self.files.sync([MANIFEST])
+            self._commits.replace(before)
             self._before, self.partitions, self.plan.before = before, count, before
-            self._text, self._version = self.files.text_version(MANIFEST)
         finally:
             if not was_open:
                 self.close()
@@ -244,17 +223,7 @@ class StateFolder:
 
     def require_current(self) -> None:
         """Raise :class:`StateRefused` if another run has been committed since this one began, or is about to be."""
-        if self.files.exists(JOURNAL) or self.files.text(MANIFEST) != self._text:
-            raise self._refused(_ANOTHER)
-
-    def _refused(self, why: str) -> StateRefused:
-        return StateRefused(f"{why.format(self.files.root)}: this one counts for nothing, run it again")
-
-    def _overtaken(self, now: str | None) -> StateRefused:
-        """What is to be said where this run has been written down, and the manifest is ``now`` that of another one."""
-        if now is None or read_manifest(now, self.files.path(MANIFEST)).run <= self.run:
-            return self._refused(_ANOTHER)
-        return StateRefused(f"{self.files.root}: {_LATER}")
+        self._commits.require_last()
 
     def _ended(self, present: Iterable[str]) -> list[TurnEnded]:
         return list(self.files.side_by_side(self._ended_turn, sorted(name for name in present if name.endswith(".json"))))
@@ -264,7 +233,7 @@ class StateFolder:
             content = self._turns.get(name)
         except FileNotFoundError:
             self.require_current()  # another one may have been committed just now
-            raise self._refused(_GONE) from None
+            raise self._commits.refused(_GONE) from None
         return TurnEnded(**json.loads(content))
 
     def prepare(self, moves: Sequence[tuple[str, str]] = ()) -> None:
@@ -281,29 +250,16 @@ class StateFolder:
         written = after.files - self._before.files
         ended = {f"{name.rpartition('-')[0]}.json" for name in present if name.endswith(".arrow")}  # a turn writes this last
         if not {*written, *ended, f"{self._attempt}/{BEGUN}"} <= present:
-            raise self._refused(_GONE)
-        self._manifest = write_manifest(after)
+            raise self._commits.refused(_GONE)
         self.files.sync(written)
-        self._journal = write_journal(self._manifest, moves)
-        if not self.files.put_over(JOURNAL, self._journal.encode(), None):
-            self._journal = None
-            raise self._refused(_ANOTHER)
-        self.files.sync([JOURNAL])
-        if (now := self.files.text(MANIFEST)) not in (self._text, self._manifest):
-            self._remove_journal(self._journal)
-            raise self._overtaken(now)
+        self._commits.begin(after, moves)
 
     def finish(self) -> None:
         """Carry out the commit that was written down: rename the files, replace the manifest, and remove the
         files that it does not name; raises :class:`StateRefused` if another run has come first in the same
         moment.
         """
-        if self.files.text(JOURNAL) == self._journal:
-            self._recover()
-        self._text = self.files.text(MANIFEST)
-        if self._text != self._manifest:
-            raise self._overtaken(self._text)
-        self._before, self._journal = read_manifest(self._text, self.files.path(MANIFEST)), None
+        self._before = self._commits.finish()
         with suppress(OSError):  # what stays is removed behind a later commit
             self._remove_left()
         for call in self.when_committed:
@@ -313,26 +269,6 @@ class StateFolder:
         """:meth:`prepare`, then :meth:`finish`."""
         self.prepare(moves)
         self.finish()
-
-    def _recover(self) -> None:
-        journal = self.files.text(JOURNAL)
-        if journal is None:
-            return
-        manifest, moves = read_journal(journal, self.files.path(JOURNAL))
-        (now, version), name = self.files.text_version(MANIFEST), self.files.path(MANIFEST)
-        if now not in (None, manifest) and read_manifest(now or "", name).run >= read_manifest(manifest, name).run:
-            self._remove_journal(journal)  # written too late to count
-            return
-        for source, target in moves:
-            move(source, target)
-        if self.files.text(JOURNAL) == journal:  # else another process has finished it, and another run may have been committed
-            self.files.put_over(MANIFEST, manifest.encode(), version)  # else another process has finished it just now
-            self.files.sync([MANIFEST])
-            self._remove_journal(journal)
-
-    def _remove_journal(self, journal: str) -> None:
-        if self.files.text(JOURNAL) == journal:
-            self.files.remove([JOURNAL])
 
     def _remove_left(self) -> None:
         """Remove the files left by runs up to the one of the manifest; a later one may be under way."""
@@ -345,11 +281,11 @@ class StateFolder:
         self.files.lock()
         self.is_open = True
         try:
-            self._recover()
+            self._commits.recover()
         except BaseException:
             self.close()
             raise
-        if self.files.text(MANIFEST) != self._text:
+        if not self._commits.is_last():
             self.close()
             raise StateRefused(f"another run has been committed to {self.files.root} since this pipeline was built: build it again")
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.coders.snapshot import Described, files_of, read_file
+from beam_joins.coders.snapshot import Described, files_of, read_file, rows_of
 from beam_joins.errors import CorruptData, StateRefused
 from beam_joins.transforms.engine.resumed.manifest import JOURNAL, MANIFEST, Manifest, Remembered, read_manifest, write_manifest
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
@@ -49,7 +49,7 @@ def last_run(path: str) -> tuple[int, dict[str, Any]]:
 def state_summary(path: str) -> StateSummary:
     """The state in the folder at a path, as of its last committed run.
 
-    Raises :class:`StateRefused` for a folder without one, and :class:`~beam_joins.coders.CorruptData` for a file that is not
+    Raises :class:`StateRefused` for a folder without one, and :class:`~beam_joins.coders.CorruptData` for a manifest that is not
     as it was written.
     """
     files = _files(path)
@@ -134,7 +134,7 @@ def _files_of(remembered: Remembered) -> list[Described]:
 
 def _of_stage(files: StateFiles, manifest: Manifest, label: str, remembered: Remembered) -> TransformState:
     described = _files_of(remembered)
-    rows = sum(files.side_by_side(lambda file: read_file(file, files.get, None).num_rows, described))
+    rows = sum(files.side_by_side(lambda file: rows_of(file, files.get), described))
     size = sum(file["bytes"] for file in described)
     kind = manifest.transforms[label.rpartition("/")[0]]["transform"]
     return TransformState(label, kind, rows, size, len(described), remembered.frontier, remembered.latest)

@@ -16,7 +16,7 @@ from beam_joins.transforms.engine.around_run import around_run
 from beam_joins.transforms.engine.block_files import BlockFolder
 from beam_joins.transforms.engine.files.claim import claim_at, end_lease, new_claim, take_lease
 from beam_joins.transforms.engine.files.file_lock import FileLock
-from beam_joins.transforms.engine.files.stored_files import cause, files_below, is_remote, remove_folder, unreachable
+from beam_joins.transforms.engine.files.stored_files import cause, folders_in, is_remote, remove_folder, unreachable
 from beam_joins.transforms.engine.runner_abilities import is_one_machine, reads_once
 
 INLINE: Final = "inline"
@@ -141,8 +141,7 @@ def _remove_left(parent: str) -> None:
 
 def _remove_left_in_store(parent: str) -> None:
     """Remove the folders whose runs have no lease any more."""
-    names = {path.removeprefix(f"{parent}/").partition("/")[0] for path in files_below(parent, _PREFIX)}
-    for folder in (f"{parent}/{name}" for name in names):
+    for folder in folders_in(parent, _PREFIX):
         claim = claim_at(f"{folder}/{_LOCK}").claim
         if claim is None or claim.is_dead:
             with suppress(OSError):  # another run may remove it too
