@@ -89,19 +89,19 @@ def keep(
     if idle_seconds is not None:
         end_idle_processors(idle_seconds)
     gc.freeze()  # a worker's collector would copy every page that it shares with the others
-    workers: dict[str, int] = {}
+    workers: dict[tuple[str, str], int] = {}  # by the connection of whoever asked too: each executor counts its workers from one
     while True:
         try:
-            verb, worker_id, control = pipe.recv()
+            verb, worker_id, asking, control = pipe.recv()
         except (EOFError, OSError):
             break
-        answer = ""
+        answer, worker = "", (worker_id, asking)
         if verb == "start":
-            answer = _fork(workers, worker_id, control, options)
+            answer = _fork(workers, worker, control, options)
         elif verb == "stop":
-            end([workers.pop(worker_id)] if worker_id in workers else [], GRACE_SECONDS)
+            end([workers.pop(worker)] if worker in workers else [], GRACE_SECONDS)
         elif verb == "lost":
-            answer = " ".join(name for name, pid in workers.items() if _has_failed(pid))
+            answer = " ".join(name for (name, _), pid in workers.items() if _has_failed(pid))
         else:
             orphan = None
             end(list(workers.values()), 0)
@@ -157,15 +157,15 @@ def end_idle_processors(seconds: int) -> None:
     sdk_worker.DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S = seconds
 
 
-def _fork(workers: dict[str, int], worker_id: str, control: str, options: dict[str, Any]) -> str:
+def _fork(workers: dict[tuple[str, str], int], worker: tuple[str, str], control: str, options: dict[str, Any]) -> str:
     sys.stdout.flush()
     keeper = os.getpid()
     try:
-        workers[worker_id] = os.fork()
+        workers[worker] = os.fork()
     except OSError as error:
         return f"no more worker processes: {error}"
-    if workers[worker_id] == 0:
-        _work(worker_id, control, options, keeper)
+    if workers[worker] == 0:
+        _work(worker[0], control, options, keeper)
     return ""
 
 

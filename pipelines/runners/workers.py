@@ -77,17 +77,17 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
 
     def StartWorker(self, request: Any, context: Any) -> Any:
         """Fork a worker that connects to the control endpoint of the request."""
-        error = self._ask("start", request.worker_id, request.control_endpoint.url)
+        error = self._ask("start", request.worker_id, context.peer(), request.control_endpoint.url)
         return beam_fn_api_pb2.StartWorkerResponse(error=error)
 
     def StopWorker(self, request: Any, context: Any) -> Any:
         """Ends a worker: it may finish by itself, as its control stream is closed; later it is terminated."""
-        return beam_fn_api_pb2.StopWorkerResponse(error=self._ask("stop", request.worker_id, ""))
+        return beam_fn_api_pb2.StopWorkerResponse(error=self._ask("stop", request.worker_id, context.peer()))
 
-    def _ask(self, verb: str, worker_id: str, control: str) -> str:
+    def _ask(self, verb: str, worker_id: str = "", asking: str = "", control: str = "") -> str:
         with self._one_at_a_time:
             try:
-                self._pipe.send((verb, worker_id, control))
+                self._pipe.send((verb, worker_id, asking, control))
                 if not self._pipe.poll(_START_SECONDS):
                     return f"the worker keeper did not answer within {_START_SECONDS:.0f} s"
                 return str(self._pipe.recv())
@@ -96,14 +96,14 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
 
     def has_lost_one(self) -> bool:
         """Whether a worker has ended otherwise than by itself."""
-        return bool(self._ask("lost", "", ""))
+        return bool(self._ask("lost"))
 
     def close(self) -> None:
         """End the service, the workers and the keeper; calling it again does nothing."""
         if self._server is not None:
             self._server.stop(None)
         if not self._pipe.closed:
-            self._ask("end", "", "")
+            self._ask("end")
             self._pipe.close()
             end([self._keeper], 2 * GRACE_SECONDS)
 

@@ -4,9 +4,15 @@ import signal
 import socket
 import subprocess
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
+from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc, endpoints_pb2
 from apache_beam.runners.worker import sdk_worker
 
 from beam_joins.pipelines.runners.keeper import end_idle_processors, remove_orphan
@@ -27,6 +33,47 @@ def test_no_other_server_can_answer_at_the_address_of_a_pool(family, shared):
             with pytest.raises(OSError, match="in use"):
                 other.bind((host, int(port)))
                 other.listen()
+
+
+class Executor(beam_fn_api_pb2_grpc.BeamFnControlServicer):
+    """The side of a runner that workers connect to, and that asks a pool for them."""
+
+    def __init__(self, stack: ExitStack, pool: str) -> None:
+        self.connected, self.ended = threading.Event(), threading.Event()
+        server = grpc.server(ThreadPoolExecutor(2))
+        beam_fn_api_pb2_grpc.add_BeamFnControlServicer_to_server(self, server)
+        self.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        server.start()
+        stack.callback(server.stop, None)
+        # channels of one process to one address would be one connection
+        channel = stack.enter_context(grpc.insecure_channel(pool, [("grpc.use_local_subchannel_pool", 1)]))
+        self.pool = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
+
+    def Control(self, request_iterator: Iterator[Any], context: Any) -> Iterator[Any]:
+        context.add_callback(self.ended.set)
+        self.connected.set()
+        self.ended.wait()
+        yield from ()
+
+    def start(self, worker_id: str) -> None:
+        endpoint = endpoints_pb2.ApiServiceDescriptor(url=self.address)
+        self.pool.StartWorker(beam_fn_api_pb2.StartWorkerRequest(worker_id=worker_id, control_endpoint=endpoint))
+
+    def stop(self, worker_id: str) -> None:
+        self.pool.StopWorker(beam_fn_api_pb2.StopWorkerRequest(worker_id=worker_id))
+
+
+@pytest.mark.process
+def test_executors_that_give_their_workers_the_same_numbers_stop_their_own():
+    with ExitStack() as stack:
+        pool = stack.enter_context(WorkerPool({}, log=Path("/dev/null")))
+        first, second = (Executor(stack, address) for address in [pool.serve()] * 2)
+        for executor in (first, second):
+            executor.start("1-1")
+            assert executor.connected.wait(60)
+        first.stop("1-1")
+        assert first.ended.wait(60)
+        assert not second.ended.is_set()
 
 
 class Processor:
