@@ -70,7 +70,7 @@ def keep(
     pipe: Connection,
     inherited: Connection | None,
     options: dict[str, Any],
-    log: Path,
+    log: Path | None,
     orphan: Path | None,
     idle_seconds: int | None,
 ) -> None:
@@ -160,6 +160,10 @@ def end_idle_processors(seconds: int) -> None:
 def _fork(workers: dict[tuple[str, str], int], worker: tuple[str, str], control: str, options: dict[str, Any]) -> str:
     sys.stdout.flush()
     keeper = os.getpid()
+    for other, pid in list(workers.items()):  # of a pool that serves many jobs, where whoever asked was killed
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None and not _has_failed(pid):
+            os.waitpid(pid, 0)
+            del workers[other]
     try:
         workers[worker] = os.fork()
     except OSError as error:
@@ -213,11 +217,12 @@ def _has_failed(pid: int) -> bool:
     return ended is not None and (ended.si_code, ended.si_status) != (os.CLD_EXITED, 0)
 
 
-def _streams(log: Path) -> None:
-    """Redirects stdin to nothing and stderr to the log."""
+def _streams(log: Path | None) -> None:
+    """Redirects stdin to nothing and stderr to the log, if there is one."""
     for handler in logging.getLogger().handlers:
         handler.flush()
-    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (2, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)):
+    to_log = () if log is None else ((2, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT),)
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), *to_log):
         file = os.open(path, flags, 0o644)
         os.dup2(file, number)
         os.close(file)

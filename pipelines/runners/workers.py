@@ -4,15 +4,22 @@ Beam's own worker pool starts each worker as a new interpreter, which imports Be
 process, single-threaded and free of gRPC, forks a worker per request. The keeper is itself a fork of the
 job's process, with all its modules, as long as gRPC has not been used there (gRPC does not survive a fork);
 else it is a fresh interpreter.
+
+A machine of a cluster has a pool for the jobs of all clients::
+
+    python -m beam_joins.pipelines.runners.workers --service_port=50000
 """
 
+import argparse
+import importlib
 import json
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,17 +31,22 @@ from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 from beam_joins.pipelines.runners.keeper import FRESH, GRACE_SECONDS, classes_of_main, end, keep
 
 _START_SECONDS = 120.0
+_IDLE_SECONDS = 5
+"""The seconds for which the workers of a cluster's pool keep stages that are idle, each with some megabytes."""
 
 
 class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
-    """Beam's external worker pool service on this machine, for `--environment_type=EXTERNAL`.
+    """Beam's external worker pool service on this machine, for `--environment_type=EXTERNAL`. Workers are known by the
+    connection that has asked for them too: executors of one machine count theirs alike.
 
     Create it before anything else uses gRPC, so that its workers start warm; `serve` then returns the address
-    for `--environment_config`. What workers write to stderr goes to `log`; their stdout is the job's. When
+    for `--environment_config`. What workers write to stderr goes to `log`, if it is given; their stdout is the job's. When
     the job's process ends in whatever way, the keeper sees its pipe close and ends the workers.
     """
 
-    def __init__(self, options: Mapping[str, Any], *, log: Path, orphan: Path | None = None, idle_seconds: int | None = None) -> None:
+    def __init__(
+        self, options: Mapping[str, Any], *, log: Path | None, orphan: Path | None = None, idle_seconds: int | None = None
+    ) -> None:
         """Start the keeper.
 
         `options` are the pipeline's, as `PipelineOptions.get_all_options()` gives them. `orphan` is a
@@ -64,16 +76,19 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         self._one_at_a_time = threading.Lock()
         self._server: grpc.Server | None = None
 
-    def serve(self) -> str:
-        """Start the service on a free port and return its address, `127.0.0.1:port`."""
+    def serve(self, port: int = 0, host: str = "127.0.0.1") -> str:
+        """Start the service, on a free port unless one is given, and return its address, `127.0.0.1:port`.
+
+        Raises `RuntimeError` if the port is taken.
+        """
         # "localhost" may come to be served on ::1 alone, while another server answers on 127.0.0.1; and by
         # default gRPC shares ports
         alone = [("grpc.so_reuseport", 0)]
         self._server = grpc.server(ThreadPoolExecutor(thread_name_prefix="worker-pool"), options=alone)
         beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(self, self._server)
-        port = self._server.add_insecure_port("127.0.0.1:0")
+        port = self._server.add_insecure_port(f"{host}:{port}")
         self._server.start()
-        return f"127.0.0.1:{port}"
+        return f"{host}:{port}"
 
     def StartWorker(self, request: Any, context: Any) -> Any:
         """Fork a worker that connects to the control endpoint of the request."""
@@ -127,3 +142,31 @@ def fork_is_safe() -> bool:
         except OSError:
             continue
     return not any(name.startswith(("grpc", "event_engine", "lifeguard")) for name in names)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve a pool until it is interrupted or terminated."""
+    parser = argparse.ArgumentParser(prog="python -m beam_joins.pipelines.runners.workers", description="A pool of Python workers.")
+    parser.add_argument("--service_port", type=int, required=True, metavar="PORT", help="the port to listen on")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1); whoever reaches it can run any code"
+    )
+    arguments = parser.parse_args(argv)
+    for module in ("beam_joins.io", "beam_joins.transforms.connect"):  # which workers have from their beginning
+        importlib.import_module(module)
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    with WorkerPool({}, log=None, idle_seconds=_IDLE_SECONDS) as pool:
+        try:
+            address = pool.serve(arguments.service_port, arguments.host)
+        except RuntimeError:
+            print(f"cannot listen on {arguments.host}:{arguments.service_port}: name another --service_port", file=sys.stderr)
+            return 1
+        print(f"workers start at {address}", file=sys.stderr, flush=True)
+        ended.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -104,7 +104,7 @@ def emulated() -> Path:
         pytest.param(emulators.azure, f"azfs://{emulators.AZURE_ACCOUNT}/", id="Azure", marks=pytest.mark.azure),
     ],
 )
-def test_a_cluster_of_spark_with_beams_pool_and_a_store_of_objects(store: Store, place: str, inputs: Path, tmp_path: Path) -> None:
+def test_a_cluster_of_spark_with_a_worker_pool_and_a_store_of_objects(store: Store, place: str, inputs: Path, tmp_path: Path) -> None:
     start_pool, run = commands("Spark standalone")
     with ExitStack() as stack:
         environment = {**stack.enter_context(store(tmp_path)), "PYTHONPATH": packages(tmp_path)}

@@ -83,7 +83,7 @@ class Overview(BaseHTTPRequestHandler):
 
 
 def test_a_cluster_elsewhere_without_a_worker_pool_is_told_how_to_start_one():
-    with pytest.raises(RunnerSetupError, match=r"The Flink master 192\.0\.2\.77 .*worker_pool_main .*--environment_type=EXTERNAL"):
+    with pytest.raises(RunnerSetupError, match=r"The Flink master 192\.0\.2\.77 .*runners\.workers .*--environment_type=EXTERNAL"):
         start("--flink_master=http://192.0.2.77:8081")
 
 

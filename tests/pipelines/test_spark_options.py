@@ -54,7 +54,7 @@ def test_a_run_that_is_refused_leaves_no_log(tmp_path, monkeypatch):
 
 
 def test_a_cluster_elsewhere_without_a_worker_pool_is_told_how_to_start_one():
-    with pytest.raises(RunnerSetupError, match=r"worker_pool_main .* --environment_type=EXTERNAL"):
+    with pytest.raises(RunnerSetupError, match=r"runners\.workers .* --environment_type=EXTERNAL"):
         start("--spark_master_url=spark://192.0.2.77:7077")
 
 

@@ -3,6 +3,7 @@
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +75,32 @@ def test_executors_that_give_their_workers_the_same_numbers_stop_their_own():
         first.stop("1-1")
         assert first.ended.wait(60)
         assert not second.ended.is_set()
+
+
+COMMAND = [sys.executable, "-m", "beam_joins.pipelines.runners.workers"]
+
+
+@pytest.mark.process
+def test_the_pool_of_a_machine_starts_workers_until_it_is_terminated_and_ends_them_then():
+    with ExitStack() as stack, socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        refused = subprocess.run([*COMMAND, f"--service_port={port}"], capture_output=True, text=True, check=False)
+        assert (refused.returncode, refused.stderr.splitlines()[-1]) == (
+            1,
+            f"cannot listen on 127.0.0.1:{port}: name another --service_port",
+        )
+        bound.close()
+        pool = stack.enter_context(subprocess.Popen([*COMMAND, f"--service_port={port}"], stderr=subprocess.PIPE, text=True))
+        stack.callback(pool.kill)
+        assert pool.stderr
+        assert pool.stderr.readline() == f"workers start at 127.0.0.1:{port}\n"
+        executor = Executor(stack, f"127.0.0.1:{port}")
+        executor.start("1-1")
+        assert executor.connected.wait(60)
+        pool.terminate()
+        assert executor.ended.wait(60)
+        assert pool.wait() == 0
 
 
 class Processor:
