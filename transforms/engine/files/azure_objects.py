@@ -4,7 +4,6 @@ import base64
 import logging
 import os
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import uuid4
@@ -14,7 +13,7 @@ from apache_beam.io.azure.blobstorageio import parse_azfs_path
 from apache_beam.options.pipeline_options import AzureOptions, PipelineOptions
 
 from beam_joins.transforms.engine.files.object_streams import IN_ONE, Range
-from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, by_bucket, error_code
 
 _CONFLICT, _CHANGED, _NO_RANGE = 409, 412, 416
 _AT_ONCE: Final = 256
@@ -102,17 +101,11 @@ class AzureObjects(ListedObjects):
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete objects; some may not be there."""
-        keys = defaultdict[str, list[str]](list)
-        for path in paths:
-            bucket, key = bucket_and_key(path)
-            keys[bucket].append(key)
-        for bucket, names in keys.items():
-            for begin in range(0, len(names), _AT_ONCE):
-                some = names[begin : begin + _AT_ONCE]
-                answers = self._container(f"azfs://{bucket}/").delete_blobs(*some, raise_on_any_failure=False)
-                for name, answer in zip(some, answers, strict=True):
-                    if answer.status_code >= 300 and answer.status_code != MISSING:
-                        raise OSError(f"azfs://{bucket}/{name}: the store answered {answer.status_code} to its deletion")
+        for bucket, keys in by_bucket(paths, _AT_ONCE):
+            answers = self._container(f"azfs://{bucket}/").delete_blobs(*keys, raise_on_any_failure=False)
+            for key, answer in zip(keys, answers, strict=True):
+                if answer.status_code >= 300 and answer.status_code != MISSING:
+                    raise OSError(f"azfs://{bucket}/{key}: the store answered {answer.status_code} to its deletion")
 
     def rename(self, source: str, target: str) -> None:
         """Copy an object, in place of another one, and delete it."""

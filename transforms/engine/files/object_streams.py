@@ -29,11 +29,11 @@ class ObjectReader(io.RawIOBase):
         self._size: int | None = None
 
     def readable(self) -> bool:
-        """It is."""
+        """Whether it can be read."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Whether it can be read from any place."""
         return True
 
     def tell(self) -> int:
@@ -77,7 +77,7 @@ class ObjectWriter(io.RawIOBase):
         self._file: Any = None
 
     def writable(self) -> bool:
-        """It is."""
+        """Whether it can be written."""
         return True
 
     def tell(self) -> int:

@@ -3,7 +3,8 @@ client of the store.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +42,21 @@ def bucket_and_key(path: str) -> tuple[str, str]:
         container, _, key = key.partition("/")
         bucket = f"{bucket}/{container}"
     return bucket, key
+
+
+def by_bucket(paths: Iterable[str], most: int) -> Iterator[tuple[str, list[str]]]:
+    """The buckets of paths, each with at most so many keys at a time.
+
+    >>> list(by_bucket(["s3://a/1", "s3://b/2", "s3://a/3", "s3://a/4"], 2))
+    [('a', ['1', '3']), ('a', ['4']), ('b', ['2'])]
+    """
+    keys = defaultdict[str, list[str]](list)
+    for path in paths:
+        bucket, key = bucket_and_key(path)
+        keys[bucket].append(key)
+    for bucket, each in keys.items():
+        for begin in range(0, len(each), most):
+            yield bucket, each[begin : begin + most]
 
 
 class ListedFile(NamedTuple):

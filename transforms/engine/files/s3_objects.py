@@ -1,14 +1,13 @@
 """Objects of S3, by boto3."""
 
 import copy
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.transforms.engine.files.object_streams import IN_ONE, Range
-from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, by_bucket, error_code
 
 _TOO_LARGE, _CONFLICT, _CHANGED, _NO_RANGE, _NOT_IMPLEMENTED = 400, 409, 412, 416, 501
 _AT_ONCE: Final = 1000
@@ -90,15 +89,10 @@ class S3Objects(ListedObjects):
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete objects; some may not be there."""
-        keys = defaultdict[str, list[str]](list)
-        for path in paths:
-            bucket, key = bucket_and_key(path)
-            keys[bucket].append(key)
-        for bucket, names in keys.items():
-            for begin in range(0, len(names), _AT_ONCE):
-                some = {"Objects": [{"Key": name} for name in names[begin : begin + _AT_ONCE]], "Quiet": True}
-                for refused in self._client.delete_objects(Bucket=bucket, Delete=some).get("Errors", ()):
-                    raise OSError(f"s3://{bucket}/{refused['Key']}: {refused.get('Message') or refused.get('Code')}")
+        for bucket, keys in by_bucket(paths, _AT_ONCE):
+            some = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+            for refused in self._client.delete_objects(Bucket=bucket, Delete=some).get("Errors", ()):
+                raise OSError(f"s3://{bucket}/{refused['Key']}: {refused.get('Message') or refused.get('Code')}")
 
     def rename(self, source: str, target: str) -> None:
         """Copy an object, in place of another one, and delete it."""
