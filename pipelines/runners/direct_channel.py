@@ -39,10 +39,10 @@ class Handler(ExternalWorkerHandler):
         self.of_pools[self._external_payload.endpoint.url].append(self)
 
     def fail(self, sentence: str) -> None:
-        """Answer all that was asked of the worker, which has ended: Beam would wait for ever."""
-        pending = self.control_conn._futures_by_id
-        for number in list(pending):
-            pending.pop(number).set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=sentence))
+        """Answer all pending requests to the worker with an error: Beam would wait for ever for a worker that has ended."""
+        # the requests stay pending: a worker that lives still answers them
+        for number, future in list(self.control_conn._futures_by_id.items()):
+            future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=sentence))
 
 
 def _send_all(channel: Any) -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
 
 from beam_joins import LatestTable, TableFromChangelog, cores
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.direct import JobFailed, RunnerSetupError, direct_runner
+from beam_joins.pipelines.runners.direct_channel import Handler
 from beam_joins.transforms.engine import replay_options
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, write
 from tests.pipelines.streaming.test_bounded_on_runners import EVENTS, reprs, written_on
@@ -117,6 +119,17 @@ def test_a_job_that_fails_or_loses_a_worker_ends_in_a_sentence_and_leaves_its_lo
         rows = p | beam.Create([(n, n) for n in range(100)])
         _ = rows | TableFromChangelog() | LatestTable() | beam.Map(function)
     assert [path for path in tmp_path.iterdir() if path.name.startswith("beam")] == [failed.value.log]
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_may_answer_a_request_that_has_failed_with_another_worker() -> None:
+    handler = Handler.__new__(Handler)
+    handler.control_conn = worker_handlers.ControlConnection()
+    asked = handler.control_conn.push(beam_fn_api_pb2.InstructionRequest(instruction_id="bundle"))
+    handler.fail("another worker has ended")
+    assert asked.get().error == "another worker has ended"
+    handler.control_conn.set_input(iter([beam_fn_api_pb2.InstructionResponse(instruction_id="bundle")]))
+    handler.control_conn.close()
 
 
 @pytest.mark.parametrize(
