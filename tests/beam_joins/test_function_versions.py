@@ -45,18 +45,24 @@ def write(folder, files):
 def version_of(tmp_path, monkeypatch):
     """The version of ``joiner`` in ``program.py``, written into a folder of its own, beside others, and imported."""
     folders = (tmp_path / str(n) for n in count())
+    before, imported = dict(sys.modules), set()
+
+    def forget():
+        for module in [each for each in sys.modules if each.partition(".")[0] in imported]:
+            del sys.modules[module]
 
     def version(program, files=None):
         folder = next(folders)
         written = {"program": program, **(files or {})}
         write(folder, written)
-        tops = {name.partition("/")[0] for name in written}
-        for module in [each for each in sys.modules if each.partition(".")[0] in tops]:
-            monkeypatch.delitem(sys.modules, module)
+        imported.update(name.partition("/")[0] for name in written)
+        forget()
         monkeypatch.syspath_prepend(folder)
         return function_version(importlib.import_module("program").joiner)
 
-    return version
+    yield version
+    forget()
+    sys.modules.update((name, module) for name, module in before.items() if name.partition(".")[0] in imported)
 
 
 @pytest.mark.parametrize(
