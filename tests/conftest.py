@@ -12,7 +12,7 @@ from apache_beam.runners.portability.prism_runner import PrismRunner
 from hypothesis import HealthCheck, settings
 
 from beam_joins.pipelines.runners.java import find_java
-from beam_joins.transforms.engine.files import stored_files
+from beam_joins.transforms.engine.files import reachability
 from tests import needs, object_store, programs
 from tests.beam_that_remembers import beam_that_remembers
 from tests.postgres.server import server
@@ -87,7 +87,7 @@ def java_home(monkeypatch: pytest.MonkeyPatch) -> None:
 def store() -> object_store.Store:
     """An empty store of objects, ``bucket://in``, ``out`` and ``state``."""
     object_store.STORE.__init__()  # type: ignore[misc]
-    stored_files._reached.clear()
+    reachability._reached.clear()
     return object_store.STORE
 
 

@@ -23,6 +23,7 @@ from beam_joins.transforms.engine.files.claim import (
 )
 from beam_joins.transforms.engine.files.file_lock import FileLock
 from beam_joins.transforms.engine.files.objects import ListedFile
+from beam_joins.transforms.engine.files.reachability import unreachable
 from beam_joins.transforms.engine.files.stored_files import (
     calling,
     cause,
@@ -37,7 +38,6 @@ from beam_joins.transforms.engine.files.stored_files import (
     remove_files,
     remove_folder,
     rename,
-    unreachable,
     write_whole,
 )
 from beam_joins.transforms.engine.fingerprints import label_of

@@ -101,7 +101,7 @@ def keep(
         elif verb == "stop":
             end([workers.pop(worker)] if worker in workers else [], GRACE_SECONDS)
         elif verb == "lost":
-            answer = " ".join(name for (name, _), pid in workers.items() if _has_failed(pid))
+            answer = " ".join(name for (name, _), pid in workers.items() if _ended_well(pid) is False)
         else:
             orphan = None
             end(list(workers.values()), 0)
@@ -161,7 +161,7 @@ def _fork(workers: dict[tuple[str, str], int], worker: tuple[str, str], control:
     sys.stdout.flush()
     keeper = os.getpid()
     for other, pid in list(workers.items()):  # of a pool that serves many jobs, where whoever asked was killed
-        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None and not _has_failed(pid):
+        if _ended_well(pid):
             os.waitpid(pid, 0)
             del workers[other]
     try:
@@ -211,10 +211,10 @@ def end(pids: list[int], grace: float) -> None:
             time.sleep(0.01 if pids else 0)
 
 
-def _has_failed(pid: int) -> bool:
-    """Whether a child has ended otherwise than by itself; it stays one to be waited for."""
+def _ended_well(pid: int) -> bool | None:
+    """Whether a child has ended by itself and with code 0, ``None`` while it runs; it stays one to be waited for."""
     ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    return ended is not None and (ended.si_code, ended.si_status) != (os.CLD_EXITED, 0)
+    return None if ended is None else (ended.si_code, ended.si_status) == (os.CLD_EXITED, 0)
 
 
 def _streams(log: Path | None) -> None:

@@ -16,7 +16,7 @@ from beam_joins.io import ReadChangelog, ReadParquet, WriteChangelog, WriteParqu
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.results.output_lock import lock_of, release, staging_of, take
 from beam_joins.pipelines.results.publication import Publication
-from beam_joins.transforms.engine.files import stored_files
+from beam_joins.transforms.engine.files import reachability, stored_files
 from beam_joins.transforms.engine.files.claim import _renewals, claim_of, new_claim
 from tests.object_store import Forbidden, NotFound, Store
 from tests.pipelines.history import arrive, cut, tree
@@ -134,7 +134,7 @@ def test_a_store_that_hangs_ends_a_command_within_seconds(
 ) -> None:
     from threading import Event
 
-    monkeypatch.setattr(stored_files, "SECONDS", 0.05)
+    monkeypatch.setattr(reachability, "SECONDS", 0.05)
     ends = Event()
     with store.before(lambda each, path: ends.wait() and None):
         sentence = one_sentence(run("--orders", "bucket://in/a.jsonl", "--customers", small.customers, "--output", "e.jsonl"))

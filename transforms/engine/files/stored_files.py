@@ -7,11 +7,8 @@ A store of objects has no folders: names begin alike. Its rename is a copy that 
 import errno
 import io
 import os
-import re
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from typing import Any, Final
 from uuid import uuid4
 
@@ -20,20 +17,10 @@ from apache_beam.io.filesystems import FileSystems
 
 from beam_joins.transforms.engine.files.object_clients import objects_at
 from beam_joins.transforms.engine.files.object_streams import IN_ONE
-from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, bucket_and_key, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, error_code
 
 PART: Final = ".part"
-SECONDS: Final = 8.0
-"""The seconds that a store may take to answer for the first time."""
-_EXTRA: Final = {"gs": "gcp", "s3": "aws", "azfs": "azure", "hdfs": "hadoop"}
-_PACKAGE: Final = {"s3": "boto3", "azfs": "azure.storage.blob"}
-"""What Beam's file systems import only when they are used."""
-_AZURE: Final = {"abfs", "abfss", "wasb", "wasbs"}
-"""Schemes that others have for containers of Azure."""
 _OURS: Final = {"builtins", "beam_joins", "pyarrow"}
-_RIGHTS: Final = (401, 403)
-_reached: set[str] = set()
-"""The buckets that have answered."""
 
 
 def is_remote(path: str) -> bool:
@@ -50,6 +37,11 @@ def cause(error: BaseException) -> str:
     error = _first(error)
     says = getattr(error, "strerror", None) or getattr(error, "message", None)
     return (says if isinstance(says, str) and says else str(error) or type(error).__name__).splitlines()[0]
+
+
+def code_of(error: BaseException) -> Any:
+    """The HTTP status of an error, also of one within an error of Beam's filesystems; ``None`` without one."""
+    return error_code(_first(error))
 
 
 def _first(error: BaseException) -> BaseException:
@@ -177,11 +169,7 @@ def write_over(path: str, content: bytes, version: str | None) -> bool:
 
 
 def _is_missing(error: BaseException) -> bool:
-    return isinstance(_first(error), FileNotFoundError) or _code(error) == MISSING
-
-
-def _code(error: BaseException) -> Any:
-    return error_code(_first(error))
+    return isinstance(_first(error), FileNotFoundError) or code_of(error) == MISSING
 
 
 def create_file(path: str, compression: str = CompressionTypes.AUTO) -> Any:
@@ -281,43 +269,3 @@ def remove_folder(folder: str) -> None:
             remove_files(files_below(folder))
         elif system.exists(folder):
             system.delete([folder])
-
-
-def unreachable(path: str) -> str:
-    """Why nothing can be read or written at a path of another filesystem, in words; empty if it answers within
-    seconds. It is asked once a bucket.
-    """
-    scheme, bucket = path.partition("://")[0], bucket_and_key(path)[0]
-    if (place := f"{scheme}://{bucket}") in _reached:
-        return ""
-    try:
-        FileSystems.get_filesystem(path)
-        is_installed = scheme not in _PACKAGE or find_spec(_PACKAGE[scheme]) is not None
-    except (ValueError, OSError, ImportError):
-        is_installed = False
-    if not is_installed:
-        return (
-            f"its client is not installed: pip install 'apache-beam[{_EXTRA[scheme]}]'"
-            if scheme in _EXTRA
-            else f"Beam has no file system for {scheme}://{': write azfs://ACCOUNT/CONTAINER/PATH' if scheme in _AZURE else ''}"
-        )
-    prefix = re.split(r"[*?\[]", path)[0]
-    answers = list[BaseException | None]()
-    # a thread that nobody waits for: libraries try for minutes
-    asking = threading.Thread(target=_ask, args=(prefix if prefix != place else f"{place}/", answers), daemon=True)
-    asking.start()
-    asking.join(SECONDS)
-    if not answers:
-        return f"nothing has answered within {SECONDS:.0f} seconds: look at the network, the address and the credentials"
-    if (error := answers[0]) is not None and _code(error) not in _RIGHTS:  # of those, what is read or written tells
-        return f"there is no {'container' if scheme == 'azfs' else 'bucket'} {bucket}" if _code(error) == MISSING else cause(error)
-    _reached.add(place)
-    return ""
-
-
-def _ask(prefix: str, answers: list[BaseException | None]) -> None:
-    try:
-        objects_at(prefix).answers(prefix)
-        answers.append(None)
-    except Exception as error:
-        answers.append(error)

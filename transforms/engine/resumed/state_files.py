@@ -19,6 +19,7 @@ from xxhash import xxh3_64_hexdigest
 from beam_joins.errors import CorruptData, OutputError, StateRefused
 from beam_joins.transforms.engine.files.claim import Claim, claim_at, end_lease, new_claim, take_lease
 from beam_joins.transforms.engine.files.file_lock import FileLock
+from beam_joins.transforms.engine.files.reachability import unreachable
 from beam_joins.transforms.engine.files.stored_files import (
     PART,
     cause,
@@ -28,7 +29,6 @@ from beam_joins.transforms.engine.files.stored_files import (
     read_version,
     read_whole,
     remove_files,
-    unreachable,
     write_over,
     write_whole,
 )
