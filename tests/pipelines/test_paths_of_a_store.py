@@ -18,7 +18,7 @@ from beam_joins import InputError, StateFolder, StateRefused, TableFromChangelog
 from beam_joins.io import ReadChangelog, ReadGrowingFiles, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines.commands import repeated_runs
 from beam_joins.transforms.connect import open_file
-from beam_joins.transforms.engine.files import stored_files
+from beam_joins.transforms.engine.files import reachability, stored_files
 from tests.object_store import Forbidden, Store
 from tests.pipelines.history import FORMATS, tree
 from tests.pipelines.history import _write as write_as
@@ -217,7 +217,7 @@ def test_a_path_that_is_of_no_use_is_refused_in_a_sentence(
     beam_joins: Run, store: Store, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     arguments, message = REFUSED[name]
-    monkeypatch.setattr(stored_files, "find_spec", lambda module: None)  # no client is installed
+    monkeypatch.setattr(reachability, "find_spec", lambda module: None)  # no client is installed
     assert message in refused(beam_joins(*arguments))
     assert list(store.objects) == []
 
