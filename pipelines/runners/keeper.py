@@ -29,6 +29,8 @@ from beam_joins.pipelines.runners.runner import PID_FILE
 GRACE_SECONDS, JVM_SECONDS = 5.0, 30.0
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 _PR_SET_PDEATHSIG = 1
+Worker = tuple[str, str]
+"""The name of a worker, and the connection of whoever has asked for it: each executor counts its workers from one."""
 
 # What a fresh interpreter runs: first of all it looks for modules where the job's process does.
 FRESH = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from beam_joins.pipelines.runners import keeper; keeper.main()"
@@ -89,7 +91,7 @@ def keep(
     if idle_seconds is not None:
         end_idle_processors(idle_seconds)
     gc.freeze()  # a worker's collector would copy every page that it shares with the others
-    workers: dict[tuple[str, str], int] = {}  # by the connection of whoever asked too: each executor counts its workers from one
+    workers, lost = dict[Worker, int](), set[Worker]()
     while True:
         try:
             verb, worker_id, asking, control = pipe.recv()
@@ -97,11 +99,14 @@ def keep(
             break
         answer, worker = "", (worker_id, asking)
         if verb == "start":
+            lost |= _reap(workers)  # of a pool that serves many jobs, where whoever asked was killed
             answer = _fork(workers, worker, control, options)
         elif verb == "stop":
             end([workers.pop(worker)] if worker in workers else [], GRACE_SECONDS)
+            lost.discard(worker)
         elif verb == "lost":
-            answer = " ".join(name for (name, _), pid in workers.items() if _ended_well(pid) is False)
+            lost |= _reap(workers)
+            answer = " ".join(name for name, _ in lost)
         else:
             orphan = None
             end(list(workers.values()), 0)
@@ -157,13 +162,20 @@ def end_idle_processors(seconds: int) -> None:
     sdk_worker.DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S = seconds
 
 
-def _fork(workers: dict[tuple[str, str], int], worker: tuple[str, str], control: str, options: dict[str, Any]) -> str:
+def _reap(workers: dict[Worker, int]) -> set[Worker]:
+    """Forget the workers that have ended; gives those that have not ended by themselves with code 0."""
+    lost = set[Worker]()
+    for worker, pid in list(workers.items()):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            del workers[worker]
+            lost |= {worker} if status else set()
+    return lost
+
+
+def _fork(workers: dict[Worker, int], worker: Worker, control: str, options: dict[str, Any]) -> str:
     sys.stdout.flush()
     keeper = os.getpid()
-    for other, pid in list(workers.items()):  # of a pool that serves many jobs, where whoever asked was killed
-        if _ended_well(pid):
-            os.waitpid(pid, 0)
-            del workers[other]
     try:
         workers[worker] = os.fork()
     except OSError as error:
@@ -209,12 +221,6 @@ def end(pids: list[int], grace: float) -> None:
         while pids and time.monotonic() < until:
             pids = [pid for pid in pids if os.waitpid(pid, os.WNOHANG) == (0, 0)]
             time.sleep(0.01 if pids else 0)
-
-
-def _ended_well(pid: int) -> bool | None:
-    """Whether a child has ended by itself and with code 0, ``None`` while it runs; it stays one to be waited for."""
-    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    return None if ended is None else (ended.si_code, ended.si_status) == (os.CLD_EXITED, 0)
 
 
 def _streams(log: Path | None) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc, endpoints_pb2
 from apache_beam.runners.worker import sdk_worker
@@ -75,6 +76,25 @@ def test_executors_that_give_their_workers_the_same_numbers_stop_their_own():
         first.stop("1-1")
         assert first.ended.wait(60)
         assert not second.ended.is_set()
+
+
+@pytest.mark.process
+def test_a_worker_that_was_killed_counts_as_lost_until_it_is_stopped_and_stays_no_zombie():
+    with ExitStack() as stack:
+        pool = stack.enter_context(WorkerPool({}, log=Path("/dev/null")))
+        executor = Executor(stack, pool.serve())
+        executor.start("1-1")
+        assert executor.connected.wait(60)
+        assert not pool.has_lost_one()
+        keeper = psutil.Process(pool._keeper)
+        (killed,) = keeper.children()
+        killed.kill()
+        assert executor.ended.wait(60)
+        executor.start("1-2")
+        assert killed not in keeper.children()
+        assert pool.has_lost_one()
+        executor.stop("1-1")
+        assert not pool.has_lost_one()
 
 
 COMMAND = [sys.executable, "-m", "beam_joins.pipelines.runners.workers"]
