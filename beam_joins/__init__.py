@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from beam_joins.functions import vectorized, with_key
     from beam_joins.transforms.aggregate_table import AggregateTable
     from beam_joins.transforms.count_table import CountTable
-    from beam_joins.transforms.engine.output_types import (
+    from beam_joins.transforms.engine.construction.output_types import (
         Handled,
         HandledStreamOutputs,
         HandledTableOutputs,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
         WindowedStreamOutputs,
         WindowedTableOutputs,
     )
+    from beam_joins.transforms.engine.construction.table_type import as_windowed_table, begins_anew
     from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-    from beam_joins.transforms.engine.table_type import as_windowed_table, begins_anew
     from beam_joins.transforms.filter_table import FilterTable
     from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
     from beam_joins.transforms.latest_table import LatestTable
@@ -114,11 +114,11 @@ _ELSEWHERE = {
     "ChangeBatch": "beam_joins.batch",
     **dict.fromkeys(["CorruptData", "InputError", "OutputError", "StateRefused"], "beam_joins.errors"),
     "StateFolder": "beam_joins.transforms.engine.resumed.state_folder",
-    **dict.fromkeys(["as_windowed_table", "begins_anew"], "beam_joins.transforms.engine.table_type"),
+    **dict.fromkeys(["as_windowed_table", "begins_anew"], "beam_joins.transforms.engine.construction.table_type"),
     "vectorized": "beam_joins.functions",
     "versioned": "beam_joins.function_versions",
     "with_key": "beam_joins.functions",
-    **dict.fromkeys(_OUTPUTS, "beam_joins.transforms.engine.output_types"),
+    **dict.fromkeys(_OUTPUTS, "beam_joins.transforms.engine.construction.output_types"),
 }
 """Where the names lie that are loaded on first use, beside the transforms: each of those lies in the file of
 its name.

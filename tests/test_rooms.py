@@ -42,6 +42,17 @@ BELOW = {
     "yaml": {*FORMATS, "results", "changelogs", "io", "runners", "commands"},
 }
 """The rooms of the pipelines, and those that each may import."""
+BELOW_IN_ENGINE = {
+    "engine/files": set[str](),
+    "engine/construction": set[str](),
+    "engine/blocks": {"engine/files", "engine/construction"},
+    "engine/turns": {"engine/blocks"},
+    "engine/unbounded": {"engine/blocks", "engine/turns"},
+    "engine/resumed": {"engine/files", "engine/construction", "engine/blocks", "engine/turns"},
+    "engine/stages": {f"engine/{room}" for room in ("construction", "blocks", "turns", "unbounded", "resumed")},
+    "engine": {f"engine/{room}" for room in ("construction", "blocks", "turns", "resumed", "stages")},
+}
+"""The rooms of the engine likewise, with the modules at its top."""
 ENTRIES = {"direct", "__init__", "__main__", "explain", "flink", "join", "orders", "sample", "slot", "state", "spark", "table"}
 """What else stands at the top of the pipelines: where programs and users come in."""
 
@@ -49,7 +60,7 @@ ENTRIES = {"direct", "__init__", "__main__", "explain", "flink", "join", "orders
 def room_of(module: str) -> str:
     """The room of a module of ours.
 
-    >>> room_of("beam_joins.transforms.engine.incoming_tables"), room_of("beam_joins.keys.hashes")
+    >>> room_of("beam_joins.transforms.engine.stages.incoming_tables"), room_of("beam_joins.keys.hashes")
     ('engine', 'beam_joins')
     """
     inner = module.split(".")[1:]
@@ -106,22 +117,18 @@ def test_a_module_imports_only_from_its_own_room_and_those_below_and_never_tests
     assert wrong == {}
 
 
-def test_files_of_the_engine_use_nothing_else_of_it():
-    wrong = {
-        str(path.relative_to(ROOT)): others
-        for path in (ROOT / "transforms" / "engine" / "files").rglob("*.py")
-        if (others := {name for name in imported(path) if ".engine." in name and ".engine.files." not in name})
-    }
-    assert wrong == {}
-
-
 def inner_room(module: str) -> str | None:
-    """The room of a module of the pipelines; None for one that is none of theirs.
+    """The room of a module of the pipelines or of the engine; None for one that is none of theirs.
 
     >>> inner_room("beam_joins.pipelines.formats.envelopes.debezium"), inner_room("beam_joins.pipelines.spark"), inner_room("pyarrow")
     ('formats/envelopes', 'spark', None)
+    >>> inner_room("beam_joins.transforms.engine.blocks.notes"), inner_room("beam_joins.transforms.engine.joins")
+    ('engine/blocks', 'engine')
     """
     parts = module.split(".")
+    if parts[1:3] == ["transforms", "engine"]:
+        within = "/".join(parts[2:4])
+        return within if within in BELOW_IN_ENGINE else "engine"
     if parts[:2] != ["beam_joins", "pipelines"] or len(parts) < 3:
         return None
     within = "/".join(parts[2:4])
@@ -129,11 +136,11 @@ def inner_room(module: str) -> str | None:
 
 
 def arrows() -> dict[str, set[str]]:
-    """Which rooms of the pipelines import which, as the code has it."""
-    actual: dict[str, set[str]] = {room: set() for room in BELOW}
-    for path in (ROOT / "pipelines").rglob("*.py"):
+    """Which rooms of the pipelines and of the engine import which, as the code has it."""
+    actual: dict[str, set[str]] = {room: set() for room in BELOW | BELOW_IN_ENGINE}
+    for path in (each for room in ("pipelines", "transforms/engine") for each in (ROOT / room).rglob("*.py")):
         module = ".".join(["beam_joins", *path.relative_to(ROOT).with_suffix("").parts])
-        if (room := inner_room(module)) in BELOW:
+        if (room := inner_room(module)) in actual:
             actual[room] |= {inner for name in imported(path) if (inner := inner_room(name)) is not None} - {room}
     return actual
 
@@ -152,12 +159,15 @@ def picture() -> str:
     return "\n".join(["```mermaid", "graph TD", *lines, "```"])
 
 
-def test_a_room_of_the_pipelines_imports_only_those_below():
-    wrong = {room: others - BELOW[room] for room, others in arrows().items() if others - BELOW[room]}
+def test_a_room_within_the_pipelines_or_the_engine_imports_only_those_below():
+    below = BELOW | BELOW_IN_ENGINE
+    wrong = {room: others - below[room] for room, others in arrows().items() if others - below[room]}
     assert wrong == {}
 
 
-def test_rooms_and_entries_are_all_that_the_pipelines_have():
+def test_rooms_and_entries_are_all_that_the_pipelines_and_the_engine_have():
+    engine = {f"engine/{path.parent.name}" for path in (ROOT / "transforms" / "engine").glob("*/__init__.py")}
+    assert engine == BELOW_IN_ENGINE.keys() - {"engine"}
     present = {path.stem for path in (ROOT / "pipelines").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     assert present == {*BELOW, *ENTRIES} - {*INNER}
 
@@ -169,7 +179,12 @@ def test_an_arrow_that_goes_up_is_found(tmp_path, monkeypatch):
     (tmp_path / "pipelines" / "formats" / "b.py").write_text("def f():\n    from beam_joins.pipelines.results.counts import Tally\n")
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     with pytest.raises(AssertionError, match="results"):
-        test_a_room_of_the_pipelines_imports_only_those_below()
+        test_a_room_within_the_pipelines_or_the_engine_imports_only_those_below()
+    (tmp_path / "pipelines" / "formats" / "b.py").unlink()
+    (tmp_path / "transforms" / "engine" / "files").mkdir(parents=True)
+    (tmp_path / "transforms" / "engine" / "files" / "c.py").write_text("from beam_joins.transforms.engine.blocks import notes\n")
+    with pytest.raises(AssertionError, match="engine/blocks"):
+        test_a_room_within_the_pipelines_or_the_engine_imports_only_those_below()
 
 
 def test_the_picture_of_the_house_is_that_of_the_code():

@@ -7,10 +7,30 @@ does (:class:`FileLock`, :func:`write_whole`, :func:`rename`).
 """
 
 from beam_joins.errors import StateRefused
-from beam_joins.transforms.engine.around_run import before_run
-from beam_joins.transforms.engine.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
-from beam_joins.transforms.engine.beam_schemas import batches_of_rows, row_type, rows_of
-from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.metrics import (
+    ABSENT_DELETES,
+    BLOCK_BYTES,
+    BLOCK_ROWS,
+    NAMESPACE,
+    ROWS_IN,
+    ROWS_OUT,
+    STATE_BYTES,
+    STATE_ROWS,
+    SUPERSEDED_ROWS,
+    TURN_MICROS,
+    UNMATCHED,
+)
+from beam_joins.transforms.engine.construction.around_run import before_run
+from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
+from beam_joins.transforms.engine.construction.beam_schemas import batches_of_rows, row_type, rows_of
+from beam_joins.transforms.engine.construction.fingerprints import label_of
+from beam_joins.transforms.engine.construction.input_checks import require_bounded, require_global, require_tables
+from beam_joins.transforms.engine.construction.option_checks import choice, columns, flag, text
+from beam_joins.transforms.engine.construction.output_types import TableOutputs
+from beam_joins.transforms.engine.construction.plain_rows import PlainRows
+from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
+from beam_joins.transforms.engine.construction.table_type import TableType, at_first_position, begins_anew, is_batches, table_type
 from beam_joins.transforms.engine.files.claim import (
     Claim,
     ClaimInStore,
@@ -40,34 +60,14 @@ from beam_joins.transforms.engine.files.stored_files import (
     rename,
     write_whole,
 )
-from beam_joins.transforms.engine.fingerprints import label_of
-from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_bounded, require_global, require_tables
-from beam_joins.transforms.engine.metrics import (
-    ABSENT_DELETES,
-    BLOCK_BYTES,
-    BLOCK_ROWS,
-    NAMESPACE,
-    ROWS_IN,
-    ROWS_OUT,
-    STATE_BYTES,
-    STATE_ROWS,
-    SUPERSEDED_ROWS,
-    TURN_MICROS,
-    UNMATCHED,
-)
-from beam_joins.transforms.engine.option_checks import choice, columns, flag, text
-from beam_joins.transforms.engine.output_types import TableOutputs
-from beam_joins.transforms.engine.partitions import growing_partitions, suggested_partitions
-from beam_joins.transforms.engine.plain_rows import PlainRows
-from beam_joins.transforms.engine.prepared import prepared
-from beam_joins.transforms.engine.replay import InlineRoute as Route
-from beam_joins.transforms.engine.replay_options import ReplayOptions, folder_for
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-from beam_joins.transforms.engine.runner_abilities import ONE_MACHINE, READ_ONCE
-from beam_joins.transforms.engine.table_rows import last_of_each, newest
-from beam_joins.transforms.engine.table_type import TableType, at_first_position, begins_anew, is_batches, table_type
+from beam_joins.transforms.engine.stages.incoming_tables import in_batches
+from beam_joins.transforms.engine.stages.partitions import growing_partitions, suggested_partitions
+from beam_joins.transforms.engine.stages.prepared import prepared
+from beam_joins.transforms.engine.stages.replay import InlineRoute as Route
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions, folder_for
+from beam_joins.transforms.engine.stages.table_rows import last_of_each, newest
 
 __all__ = [
     "ABSENT_DELETES",

@@ -16,15 +16,15 @@ from beam_joins.function_failed import FunctionFailed, called_with_no_rows
 from beam_joins.functions import by_row, vectorized
 from beam_joins.keys.key_columns import Bools
 from beam_joins.sorting import valid
-from beam_joins.transforms.engine.each_value import each_value
-from beam_joins.transforms.engine.element_types import is_of_others
-from beam_joins.transforms.engine.incoming_tables import batch_of, in_batches
-from beam_joins.transforms.engine.input_checks import MAKE_A_TABLE, elements_of, require_collections
-from beam_joins.transforms.engine.option_checks import flag, function
-from beam_joins.transforms.engine.output_types import Handled
-from beam_joins.transforms.engine.resumed.pipeline_changes import OF_RECORDS, Rules
-from beam_joins.transforms.engine.table_rows import changes_in_python
-from beam_joins.transforms.engine.table_type import TableType, as_table, is_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.element_types import is_of_others
+from beam_joins.transforms.engine.construction.input_checks import MAKE_A_TABLE, elements_of, require_collections
+from beam_joins.transforms.engine.construction.option_checks import flag, function
+from beam_joins.transforms.engine.construction.output_types import Handled
+from beam_joins.transforms.engine.construction.pipeline_changes import OF_RECORDS, Rules
+from beam_joins.transforms.engine.construction.table_type import TableType, as_table, is_table, physical_of, table_type
+from beam_joins.transforms.engine.stages.each_value import each_value
+from beam_joins.transforms.engine.stages.incoming_tables import batch_of, in_batches
+from beam_joins.transforms.engine.stages.table_rows import changes_in_python
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 
 

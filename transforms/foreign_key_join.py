@@ -11,14 +11,14 @@ from beam_joins.how import How
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.overlap_events import Shape
 from beam_joins.transforms.engine.broadcast import broadcast_join, is_small, waits_for
-from beam_joins.transforms.engine.input_checks import common_key_type, common_order, require_bounded, two_tables
+from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, require_bounded, two_tables
+from beam_joins.transforms.engine.construction.option_checks import choice, flag
+from beam_joins.transforms.engine.construction.output_types import TwoTables
+from beam_joins.transforms.engine.construction.table_type import CHECKED, WHOLE, TableType, as_table, physical_of
 from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.option_checks import choice, flag
-from beam_joins.transforms.engine.output_types import TwoTables
-from beam_joins.transforms.engine.prepared import prepared
-from beam_joins.transforms.engine.referring import keys_like, listed_references, one_reference
-from beam_joins.transforms.engine.replay_options import has_one_turn
-from beam_joins.transforms.engine.table_type import CHECKED, WHOLE, TableType, as_table, physical_of
+from beam_joins.transforms.engine.stages.prepared import prepared
+from beam_joins.transforms.engine.stages.referring import keys_like, listed_references, one_reference
+from beam_joins.transforms.engine.stages.replay_options import has_one_turn
 from beam_joins.transforms.engine.transform_outputs import MakesTable
 from beam_joins.typed_rows import Schema
 

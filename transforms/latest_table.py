@@ -15,16 +15,16 @@ from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import python_values
 from beam_joins.positions import times_or_null
 from beam_joins.sorting import combine_chunks, valid
-from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter, timestamped
-from beam_joins.transforms.engine.input_checks import require_bounded, require_global, require_tables
-from beam_joins.transforms.engine.operator import Turn
-from beam_joins.transforms.engine.output_types import TableInput
-from beam_joins.transforms.engine.prepared import prepared
-from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.replay_options import has_one_turn
-from beam_joins.transforms.engine.table_rows import keys_in_python, last_of_each, newest, no_rows
-from beam_joins.transforms.engine.table_type import TableType, physical_of, table_type
+from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter, timestamped
+from beam_joins.transforms.engine.construction.input_checks import require_bounded, require_global, require_tables
+from beam_joins.transforms.engine.construction.output_types import TableInput
+from beam_joins.transforms.engine.construction.table_type import TableType, physical_of, table_type
+from beam_joins.transforms.engine.stages.prepared import prepared
+from beam_joins.transforms.engine.stages.replay import Replay, Route
+from beam_joins.transforms.engine.stages.replay_options import has_one_turn
+from beam_joins.transforms.engine.stages.table_rows import keys_in_python, last_of_each, newest, no_rows
 from beam_joins.transforms.engine.transform import Transform
+from beam_joins.transforms.engine.turns.operator import Turn
 
 _ROWS = "rows"
 

@@ -14,12 +14,12 @@ from beam_joins.filter import with_values
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import by_row, vectorized
 from beam_joins.sorting import valid
-from beam_joins.transforms.engine.each_value import each_value, refusing
-from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_tables
-from beam_joins.transforms.engine.option_checks import function
-from beam_joins.transforms.engine.output_types import Handled, Table, TableInput
-from beam_joins.transforms.engine.table_type import as_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.input_checks import require_tables
+from beam_joins.transforms.engine.construction.option_checks import function
+from beam_joins.transforms.engine.construction.output_types import Handled, Table, TableInput
+from beam_joins.transforms.engine.construction.table_type import as_table, physical_of, table_type
+from beam_joins.transforms.engine.stages.each_value import each_value, refusing
+from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 from beam_joins.typed_rows import Schema, column_writer, type_of_schema
 

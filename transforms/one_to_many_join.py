@@ -16,14 +16,14 @@ from beam_joins.how import How, PairHow
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, swapped
 from beam_joins.keys.opaque import opaque_keys, python_keys
 from beam_joins.overlap_events import Shape
-from beam_joins.transforms.engine.input_checks import common_key_type, common_order, two_tables
+from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, two_tables
+from beam_joins.transforms.engine.construction.option_checks import choice, function
+from beam_joins.transforms.engine.construction.output_types import TwoTables
+from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table
 from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
-from beam_joins.transforms.engine.option_checks import choice, function
-from beam_joins.transforms.engine.output_types import TwoTables
-from beam_joins.transforms.engine.prepared import prepared
-from beam_joins.transforms.engine.referring import keys_like, one_reference
-from beam_joins.transforms.engine.stage_functions import StageFunctions
-from beam_joins.transforms.engine.table_type import WHOLE, TableType, as_table
+from beam_joins.transforms.engine.stages.prepared import prepared
+from beam_joins.transforms.engine.stages.referring import keys_like, one_reference
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.transform_outputs import MakesTable
 from beam_joins.typed_rows import Schema
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from beam_joins.transforms.aggregate_table import AggregateTable
+from beam_joins.transforms.engine.construction.option_checks import OF_AGGREGATE, function
 from beam_joins.transforms.engine.grouping import OfRow
-from beam_joins.transforms.engine.option_checks import OF_AGGREGATE, function
 
 
 class ReduceTable(AggregateTable):

@@ -17,21 +17,21 @@ from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions import vectorized
 from beam_joins.iso_times import NO_TIME
 from beam_joins.keys.opaque import is_opaque
-from beam_joins.transforms.engine.arrow_input import arrow_bytes, arrow_schema, declared_schema, is_arrow
-from beam_joins.transforms.engine.beam_schemas import columns_of_rows
-from beam_joins.transforms.engine.block_writer import MAIN
-from beam_joins.transforms.engine.changelog_operator import NO_EARLIER_ROW, ROWS, TRUNCATES, upserts
-from beam_joins.transforms.engine.element_types import annotated, columns_of_type, pair_types, type_or_any
-from beam_joins.transforms.engine.input_checks import require_bounded, require_global
-from beam_joins.transforms.engine.notes import columns_are_there, of_one_log, together
-from beam_joins.transforms.engine.option_checks import choice, columns
-from beam_joins.transforms.engine.raw_changelog import RawChangelog, no_records, options_of, require_columns_there
-from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.replay_options import has_one_turn, union_with_stored
-from beam_joins.transforms.engine.resumed.pipeline_changes import OF_RECORDS
-from beam_joins.transforms.engine.routed_records import RecordRoute
-from beam_joins.transforms.engine.table_rows import records_of
-from beam_joins.transforms.engine.table_type import Order, Physical, TableType, as_table
+from beam_joins.transforms.engine.blocks.block_writer import MAIN
+from beam_joins.transforms.engine.blocks.notes import columns_are_there, of_one_log, together
+from beam_joins.transforms.engine.construction.arrow_input import arrow_bytes, arrow_schema, declared_schema, is_arrow
+from beam_joins.transforms.engine.construction.beam_schemas import columns_of_rows
+from beam_joins.transforms.engine.construction.element_types import annotated, columns_of_type, pair_types, type_or_any
+from beam_joins.transforms.engine.construction.input_checks import require_bounded, require_global
+from beam_joins.transforms.engine.construction.option_checks import choice, columns
+from beam_joins.transforms.engine.construction.pipeline_changes import OF_RECORDS
+from beam_joins.transforms.engine.construction.table_type import Order, Physical, TableType, as_table
+from beam_joins.transforms.engine.stages.changelog_operator import NO_EARLIER_ROW, ROWS, TRUNCATES, upserts
+from beam_joins.transforms.engine.stages.raw_changelog import RawChangelog, no_records, options_of, require_columns_there
+from beam_joins.transforms.engine.stages.replay import Replay
+from beam_joins.transforms.engine.stages.replay_options import has_one_turn, union_with_stored
+from beam_joins.transforms.engine.stages.routed_records import RecordRoute
+from beam_joins.transforms.engine.stages.table_rows import records_of
 from beam_joins.transforms.engine.transform_outputs import MakesTable
 from beam_joins.unchanged import UNCHANGED, Complete
 

@@ -10,15 +10,15 @@ from apache_beam.pvalue import PCollection
 from beam_joins.batch import ChangeBatch
 from beam_joins.iso_times import NO_TIME
 from beam_joins.positions import times_or_null
-from beam_joins.transforms.engine.beam_schemas import row_type, rows_of
-from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_tables, warn_of_void_rows
-from beam_joins.transforms.engine.option_checks import choice, columns
-from beam_joins.transforms.engine.output_types import TableInput
-from beam_joins.transforms.engine.plain_rows import PlainRows
-from beam_joins.transforms.engine.table_type import table_type
-from beam_joins.transforms.engine.ticks import at_event_times
+from beam_joins.transforms.engine.construction.beam_schemas import row_type, rows_of
+from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
+from beam_joins.transforms.engine.construction.option_checks import choice, columns
+from beam_joins.transforms.engine.construction.output_types import TableInput
+from beam_joins.transforms.engine.construction.plain_rows import PlainRows
+from beam_joins.transforms.engine.construction.table_type import table_type
+from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.engine.transform import Transform
+from beam_joins.transforms.engine.turns.ticks import at_event_times
 from beam_joins.transforms.latest_table import LatestTable
 
 RowRecords: TypeAlias = Literal["rows", "changes", "upserts"]

@@ -8,13 +8,13 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.keys.opaque import python_values
-from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_tables, warn_of_void_rows
-from beam_joins.transforms.engine.output_types import Stream, TableInput
-from beam_joins.transforms.engine.table_rows import keys_in_python
-from beam_joins.transforms.engine.table_type import table_type
-from beam_joins.transforms.engine.ticks import at_event_times
+from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
+from beam_joins.transforms.engine.construction.output_types import Stream, TableInput
+from beam_joins.transforms.engine.construction.table_type import table_type
+from beam_joins.transforms.engine.stages.incoming_tables import in_batches
+from beam_joins.transforms.engine.stages.table_rows import keys_in_python
 from beam_joins.transforms.engine.transform import Transform
+from beam_joins.transforms.engine.turns.ticks import at_event_times
 
 
 class TableToStream(Transform[TableInput, Stream]):

@@ -11,18 +11,23 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.fields import Fields
 from beam_joins.fold import Fold
 from beam_joins.spans import Span, span_micros
-from beam_joins.transforms.engine.block_writer import DROPPED, MAIN, BlockWriter
-from beam_joins.transforms.engine.input_checks import require_global
-from beam_joins.transforms.engine.operator import Turn, in_time
-from beam_joins.transforms.engine.option_checks import OF_AGGREGATE, function, initial_of
-from beam_joins.transforms.engine.output_types import HandledWindowedTableOutputs, StreamInput, Table, WindowedTableOutputs
-from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.resumed.pipeline_changes import OF_RECORDS
+from beam_joins.transforms.engine.blocks.block_writer import DROPPED, MAIN, BlockWriter
+from beam_joins.transforms.engine.construction.input_checks import require_global
+from beam_joins.transforms.engine.construction.option_checks import OF_AGGREGATE, function, initial_of
+from beam_joins.transforms.engine.construction.output_types import (
+    HandledWindowedTableOutputs,
+    StreamInput,
+    Table,
+    WindowedTableOutputs,
+)
+from beam_joins.transforms.engine.construction.pipeline_changes import OF_RECORDS
+from beam_joins.transforms.engine.construction.table_type import WHOLE, as_table
+from beam_joins.transforms.engine.construction.windows import grid_of, windows_of, without_merging
+from beam_joins.transforms.engine.stages.replay import Replay
+from beam_joins.transforms.engine.stages.table_rows import records_of
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
-from beam_joins.transforms.engine.table_rows import records_of
-from beam_joins.transforms.engine.table_type import WHOLE, as_table
 from beam_joins.transforms.engine.transform_outputs import WithOutputs
-from beam_joins.transforms.engine.windows import grid_of, windows_of, without_merging
+from beam_joins.transforms.engine.turns.operator import Turn, in_time
 from beam_joins.windowed_aggregate import WindowedAggregateState, step
 
 

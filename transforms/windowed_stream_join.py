@@ -15,16 +15,16 @@ from beam_joins.interval import Spans
 from beam_joins.joiner import Joiner, joiner_in_columns
 from beam_joins.keys.key_columns import joined_keys
 from beam_joins.spans import Span, span_micros
-from beam_joins.transforms.engine.arrow_input import as_arrow, is_arrow
-from beam_joins.transforms.engine.block_writer import DROPPED, MAIN
-from beam_joins.transforms.engine.input_checks import common_key_type, two_inputs
-from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.option_checks import choice
-from beam_joins.transforms.engine.output_types import HandledWindowedStreamOutputs, StreamInput, WindowedStreamOutputs
-from beam_joins.transforms.engine.replay import Replay
-from beam_joins.transforms.engine.replay_options import union_with_stored
-from beam_joins.transforms.engine.resumed.pipeline_changes import OF_RECORDS
-from beam_joins.transforms.engine.stream_join import (
+from beam_joins.transforms.engine.blocks.block_writer import DROPPED, MAIN
+from beam_joins.transforms.engine.blocks.notes import keys_may_meet
+from beam_joins.transforms.engine.construction.arrow_input import as_arrow, is_arrow
+from beam_joins.transforms.engine.construction.input_checks import common_key_type, two_inputs
+from beam_joins.transforms.engine.construction.option_checks import choice
+from beam_joins.transforms.engine.construction.output_types import HandledWindowedStreamOutputs, StreamInput, WindowedStreamOutputs
+from beam_joins.transforms.engine.construction.pipeline_changes import OF_RECORDS
+from beam_joins.transforms.engine.stages.replay import Replay
+from beam_joins.transforms.engine.stages.replay_options import union_with_stored
+from beam_joins.transforms.engine.stages.stream_join import (
     SIDES,
     batches_joined,
     join_in_columns,

@@ -10,13 +10,16 @@ from beam_joins.how import WindowedHow
 from beam_joins.joiner import Joiner, columns_read, joiner_in_columns
 from beam_joins.keys.nested import parts_of
 from beam_joins.overlap_events import Shape
-from beam_joins.transforms.engine.input_checks import (
+from beam_joins.transforms.engine.construction.input_checks import (
     common_key_type,
     common_order,
     perhaps_windowed,
     require_windows_meet,
     two_tables,
 )
+from beam_joins.transforms.engine.construction.option_checks import choice
+from beam_joins.transforms.engine.construction.output_types import Handled, Table, TwoTables
+from beam_joins.transforms.engine.construction.table_type import CHECKED, WHOLE, TableType, as_table, table_type
 from beam_joins.transforms.engine.joins import (
     LEFT,
     RIGHT,
@@ -27,12 +30,9 @@ from beam_joins.transforms.engine.joins import (
     key_joined_table,
     referring_rows,
 )
-from beam_joins.transforms.engine.option_checks import choice
-from beam_joins.transforms.engine.output_types import Handled, Table, TwoTables
-from beam_joins.transforms.engine.prepared import prepared
-from beam_joins.transforms.engine.referring import keys_like, looked_up_windows
-from beam_joins.transforms.engine.table_rows import batch_rows
-from beam_joins.transforms.engine.table_type import CHECKED, WHOLE, TableType, as_table, table_type
+from beam_joins.transforms.engine.stages.prepared import prepared
+from beam_joins.transforms.engine.stages.referring import keys_like, looked_up_windows
+from beam_joins.transforms.engine.stages.table_rows import batch_rows
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 from beam_joins.typed_rows import Schema
 from beam_joins.windowed import Grid, Window, Windowed

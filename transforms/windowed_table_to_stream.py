@@ -9,16 +9,16 @@ from apache_beam.pvalue import PCollection
 from beam_joins.batch import ChangeBatch
 from beam_joins.copying import copied
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_tables, warn_of_void_rows
-from beam_joins.transforms.engine.option_checks import function
-from beam_joins.transforms.engine.output_types import Handled, Stream, TableInput
-from beam_joins.transforms.engine.resumed.pipeline_changes import Rules
-from beam_joins.transforms.engine.stage_functions import StageFunctions
-from beam_joins.transforms.engine.table_rows import changes_in_python
-from beam_joins.transforms.engine.table_type import TableType, as_windowed_table, table_type
-from beam_joins.transforms.engine.ticks import at_event_time
+from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
+from beam_joins.transforms.engine.construction.option_checks import function
+from beam_joins.transforms.engine.construction.output_types import Handled, Stream, TableInput
+from beam_joins.transforms.engine.construction.pipeline_changes import Rules
+from beam_joins.transforms.engine.construction.table_type import TableType, as_windowed_table, table_type
+from beam_joins.transforms.engine.stages.incoming_tables import in_batches
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
+from beam_joins.transforms.engine.stages.table_rows import changes_in_python
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
+from beam_joins.transforms.engine.turns.ticks import at_event_time
 from beam_joins.windowed import Window
 
 Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]

@@ -24,7 +24,7 @@ from beam_joins.pipelines.flink import flink_job, flink_runner
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.source_reads import Follow
 from beam_joins.pipelines.spark import spark_runner
-from beam_joins.transforms.engine.arrow_input import as_arrow
+from beam_joins.transforms.engine.construction.arrow_input import as_arrow
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from benchmarks.contestants.beam_pipeline import SPARK
 from benchmarks.proofs.transactions import SCHEMA, Arrivals

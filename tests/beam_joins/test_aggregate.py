@@ -12,7 +12,7 @@ from beam_joins import Change, FunctionFailed, Window, Windowed
 from beam_joins.aggregate import AggregateState, members, step
 from beam_joins.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
-from beam_joins.transforms.engine.incoming_tables import batch_of
+from beam_joins.transforms.engine.stages.incoming_tables import batch_of
 from beam_joins.user_functions import Functions
 from tests.properties.strategies import cuts, split
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate

@@ -22,7 +22,7 @@ from beam_joins import (
     TableToStream,
 )
 from beam_joins.how import PairHow
-from beam_joins.transforms.engine.table_type import TableType, as_table
+from beam_joins.transforms.engine.construction.table_type import TableType, as_table
 from tests.docs.notation import DELETE, MICROS, Got, items, key, pair, place, side, written
 from tests.docs.page import Table
 from tests.reference.foreign_key import Reference, Subscription, send

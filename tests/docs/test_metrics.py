@@ -10,7 +10,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
-from beam_joins.transforms.engine import metrics
+from beam_joins.transforms.engine.blocks import metrics
 from tests.docs.page import DOCS
 
 

@@ -320,7 +320,7 @@ def test_inferred_columns_of_any_names_are_joined_by_name(tmp_path: Path) -> Non
 def test_whole_numbers_and_fractions_in_one_field_are_fractions_and_other_kinds_are_refused_with_its_name() -> None:
     import apache_beam as beam
 
-    from beam_joins.transforms.engine.beam_schemas import columns_of_rows, record_batch
+    from beam_joins.transforms.engine.construction.beam_schemas import columns_of_rows, record_batch
 
     def of(*values: object) -> pa.Schema:
         return columns_of_rows((beam.Pipeline() | beam.Create([beam.Row(id=1, n=value) for value in values])).element_type)

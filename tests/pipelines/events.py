@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from beam_joins import LatestTable
 from beam_joins.io import ReadChangeEvents
-from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.construction.table_type import table_type
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.test_envelopes import SOURCE
 

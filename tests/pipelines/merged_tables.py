@@ -17,8 +17,8 @@ from beam_joins.pipelines.formats.types.target_types import parquet_type, target
 from beam_joins.pipelines.io.sinks.merge_once import MergeOfRun, MergeOnce
 from beam_joins.pipelines.io.write_duck_lake import load
 from beam_joins.transforms.connect import PlainRows
-from beam_joins.transforms.engine.table_rows import newest
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.construction.table_type import TableType
+from beam_joins.transforms.engine.stages.table_rows import newest
 from tests.pipelines.tables import WIDE, WIDE_ROWS, Row
 
 

@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import ChangeBatch, LatestTable, TableFromChangelog
 from beam_joins.io import WriteParquet
-from beam_joins.transforms.engine.table_type import TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.table_type import TableType, as_table, physical_of, table_type
 
 Row = dict[str, Any]
 CHANGE = [("lsn", pa.int64()), ("op", pa.string())]

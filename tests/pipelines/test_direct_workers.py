@@ -17,7 +17,7 @@ from beam_joins import LatestTable, TableFromChangelog, cores
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.direct import JobFailed, RunnerSetupError, direct_runner
 from beam_joins.pipelines.runners.direct_channel import Handler
-from beam_joins.transforms.engine import replay_options
+from beam_joins.transforms.engine.stages import replay_options
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, write
 from tests.pipelines.streaming.test_bounded_on_runners import EVENTS, reprs, written_on
 from tests.transforms.all_builds import all_of_them

@@ -11,7 +11,13 @@ from beam_joins import ForeignKeyJoin, TableFromChangelog
 from beam_joins.errors import InputError
 from beam_joins.io import ReadParquet, WriteParquet
 from beam_joins.keys.opaque import opaque_values
-from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS, PARTITION_BYTES, WORTHWHILE_BYTES, suggested_partitions
+from beam_joins.transforms.engine.stages.partitions import (
+    CORES,
+    DEFAULT_PARTITIONS,
+    PARTITION_BYTES,
+    WORTHWHILE_BYTES,
+    suggested_partitions,
+)
 
 ROWS = pa.table({"id": [1, 2, None], "name": ["a", None, "c"], "deleted": [False, True, None]})
 

@@ -18,8 +18,8 @@ from beam_joins.errors import InputError, OutputError
 from beam_joins.io import WritePostgres
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
-from beam_joins.transforms.engine.incoming_tables import batch_of
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.construction.table_type import TableType
+from beam_joins.transforms.engine.stages.incoming_tables import batch_of
 from tests.postgres.test_write_postgres import ask
 
 LAST = "position bigint NOT NULL, deleted boolean NOT NULL"

@@ -27,9 +27,9 @@ from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.io import write_postgres
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
-from beam_joins.transforms.engine.incoming_tables import batch_of
+from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.stages.incoming_tables import batch_of
 from tests.pipelines.tables import SMALL, changes_anew, small, table_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("n", pa.int64())])

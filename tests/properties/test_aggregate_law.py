@@ -15,7 +15,7 @@ from beam_joins import Change, Dropped
 from beam_joins.aggregate import AggregateState, members, step
 from beam_joins.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, python_values
-from beam_joins.transforms.engine.incoming_tables import batch_of
+from beam_joins.transforms.engine.stages.incoming_tables import batch_of
 from beam_joins.user_functions import Functions
 from beam_joins.windowed import Window
 from tests.properties import strategies

@@ -13,7 +13,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import Change, StateFolder
 from beam_joins.errors import StateRefused
-from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.construction.table_type import table_type
 from tests.pipelines.streaming.jobs import written
 from tests.properties.random_pipelines import (
     HOWS,

@@ -12,7 +12,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins.transforms.engine.replay_options import ReplayOptions
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
 
 HERE = Path(__file__).parent
 

@@ -33,8 +33,8 @@ from beam_joins import (
     WindowedStreamJoin,
     WindowedTableJoin,
 )
-from beam_joins.transforms.engine.block_writer import timestamped
-from beam_joins.transforms.engine.table_type import is_batches
+from beam_joins.transforms.engine.blocks.block_writer import timestamped
+from beam_joins.transforms.engine.construction.table_type import is_batches
 
 SECOND = 1_000_000
 LEFT = pa.schema([("id", pa.int64()), ("by", pa.string()), ("n", pa.int64()), ("at", pa.int64())])

@@ -25,8 +25,8 @@ from beam_joins import (
     Windowed,
     vectorized,
 )
-from beam_joins.transforms.engine.replay_options import ReplayOptions
-from beam_joins.transforms.engine.table_type import Physical, TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.table_type import Physical, TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
 
 EMPLOYEES = [
     Change("ann", None, {"team": "red", "pay": 5}, 10, 1),

@@ -21,11 +21,12 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_joins import Change, TableFromChangelog, TableToChanges
 from beam_joins.coders.block import write_block
 from beam_joins.errors import CorruptData, OutputError
-from beam_joins.transforms.engine import block_files, block_folder, parts
-from beam_joins.transforms.engine.block_files import BlockFolder, reference_of
+from beam_joins.transforms.engine.blocks import block_files, block_folder
+from beam_joins.transforms.engine.blocks.block_files import BlockFolder, reference_of
 from beam_joins.transforms.engine.files.claim import new_claim
-from beam_joins.transforms.engine.partitions import DEFAULT_PARTITIONS, partition_count, suggested_partitions
-from beam_joins.transforms.engine.parts import Parts
+from beam_joins.transforms.engine.stages.partitions import DEFAULT_PARTITIONS, partition_count, suggested_partitions
+from beam_joins.transforms.engine.turns import parts
+from beam_joins.transforms.engine.turns.parts import Parts
 from tests.object_store import Forbidden
 from tests.transforms.all_builds import all_of_them, one_of_a_kind
 from tests.transforms.test_truncates import OPTIONS, ROWS, TABLE

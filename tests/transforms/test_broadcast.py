@@ -27,9 +27,10 @@ from beam_joins import (
     vectorized,
 )
 from beam_joins.io import ReadParquet
-from beam_joins.transforms.engine import block_files, laid_batches
-from beam_joins.transforms.engine.block_files import Reference, reference_of
-from beam_joins.transforms.engine.incoming_tables import BATCH
+from beam_joins.transforms.engine.blocks import block_files
+from beam_joins.transforms.engine.blocks.block_files import Reference, reference_of
+from beam_joins.transforms.engine.stages import laid_batches
+from beam_joins.transforms.engine.stages.incoming_tables import BATCH
 from tests.examples import examples
 
 KEYS = st.integers(0, 3)

@@ -30,7 +30,7 @@ from beam_joins import (
     WindowedTableJoin,
     WindowedTableToStream,
 )
-from beam_joins.transforms.engine.table_type import TableType, as_table
+from beam_joins.transforms.engine.construction.table_type import TableType, as_table
 from tests.transforms.orders_that_raise import CUSTOMERS, LOG, ORDERS, changes, errors, joined, n_of, of_row, stream, table
 
 

@@ -6,7 +6,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, FilterTable, LatestTable, MapTable, TableFromChangelog, TableToChanges, TableToStream
-from beam_joins.transforms.engine.incoming_tables import BATCH
+from beam_joins.transforms.engine.stages.incoming_tables import BATCH
 
 
 def test_a_filtered_raw_changelog_has_a_tombstone_for_every_value_that_fails(direct):

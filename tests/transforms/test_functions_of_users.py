@@ -28,7 +28,7 @@ from beam_joins import (
     WindowedTableJoin,
     WindowedTableToStream,
 )
-from beam_joins.transforms.engine.table_type import TableType, as_table, is_batches
+from beam_joins.transforms.engine.construction.table_type import TableType, as_table, is_batches
 
 CUSTOMERS = [
     {"id": "ann", "tags": ["a"], "lsn": 1, "gone": False},

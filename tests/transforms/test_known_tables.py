@@ -28,8 +28,7 @@ from beam_joins import (
     begins_anew,
 )
 from beam_joins.coders import ChangeCoder, WindowedCoder
-from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.table_type import (
+from beam_joins.transforms.engine.construction.table_type import (
     Physical,
     as_table,
     at_first_position,
@@ -38,6 +37,7 @@ from beam_joins.transforms.engine.table_type import (
     physical_of,
     table_type,
 )
+from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 
 STEPS = {
     "a Map that gives what it gets": lambda p, table: table | beam.Map(lambda element: element),

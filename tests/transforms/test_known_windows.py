@@ -31,7 +31,7 @@ from beam_joins import (
     WindowedTableJoin,
     as_windowed_table,
 )
-from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.construction.table_type import table_type
 
 MINUTE = Window(0, 60_000_000)
 

@@ -33,7 +33,7 @@ def test_runs_with_other_numbers_of_partitions_give_what_one_run_gives(job, tmp_
 @pytest.mark.slow
 @pytest.mark.parametrize("job", ["typed table", pytest.param("typed chain", marks=pytest.mark.sweep)])
 def test_a_state_in_parts_is_distributed_with_its_parts(job, monkeypatch, tmp_path):
-    monkeypatch.setattr("beam_joins.transforms.engine.parts.TURN_FACTOR", (1 << 20) // 3_000)
+    monkeypatch.setattr("beam_joins.transforms.engine.turns.parts.TURN_FACTOR", (1 << 20) // 3_000)
     monkeypatch.setattr("beam_joins.transforms.engine.resumed.state_parts._SHARE", (1 << 20) // 6_000)
     records = history(11, 1_500, rows=400, references=[f"r{n}" for n in range(100)])
     run(job, records, tmp_path / "whole")

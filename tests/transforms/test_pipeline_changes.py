@@ -7,7 +7,7 @@ import pytest
 
 import beam_joins
 from beam_joins import Change, FilterTable, TableFromChangelog, WindowedAggregate, WindowedStreamJoin
-from beam_joins.transforms.engine.resumed.pipeline_changes import OF_RECORDS, OF_TABLES, Decision, decided
+from beam_joins.transforms.engine.construction.pipeline_changes import OF_RECORDS, OF_TABLES, Decision, decided
 from beam_joins.transforms.engine.transform import Transform
 
 TRANSFORMS = [

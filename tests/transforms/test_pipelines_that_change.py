@@ -32,8 +32,8 @@ from beam_joins import (
     versioned,
 )
 from beam_joins.errors import StateRefused
-from beam_joins.transforms.engine.replay_options import ReplayOptions
-from beam_joins.transforms.engine.table_type import is_batches
+from beam_joins.transforms.engine.construction.table_type import is_batches
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
 from tests.transforms import make_states, resumed_jobs
 from tests.transforms.resumed_jobs import LEFT, Lines, beam_deletes, history, lines_of, opaque, parts, stream, timed, typed
 

@@ -10,9 +10,9 @@ from apache_beam.transforms.window import TimestampedValue
 
 from beam_joins.coders.block import read_block
 from beam_joins.keys.hashes import hashes
-from beam_joins.transforms.engine.block_writer import BAD, DROPPED
-from beam_joins.transforms.engine.routed_records import ELEMENTS, RecordRoute
-from beam_joins.transforms.engine.stage_functions import StageFunctions
+from beam_joins.transforms.engine.blocks.block_writer import BAD, DROPPED
+from beam_joins.transforms.engine.stages.routed_records import ELEMENTS, RecordRoute
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 
 
 def rows_of_block(partition_and_block):

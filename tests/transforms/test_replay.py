@@ -11,9 +11,9 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, ForeignKeyJoin, MapTable, TableFromChangelog, TableTableJoin, TableToChanges
 from beam_joins.coders import read_block
-from beam_joins.transforms.engine import block_writer
-from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.replay_options import ReplayOptions
+from beam_joins.transforms.engine.blocks import block_writer
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
 
 
 def batch(*keys):

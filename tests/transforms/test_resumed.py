@@ -6,10 +6,10 @@ import random
 import apache_beam as beam
 import pytest
 
-from beam_joins.transforms.engine import parts as engine_parts
-from beam_joins.transforms.engine.replay_options import ReplayOptions
 from beam_joins.transforms.engine.resumed import state_parts
 from beam_joins.transforms.engine.resumed.manifest import read_manifest
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
+from beam_joins.transforms.engine.turns import parts as engine_parts
 from tests.transforms.resumed_jobs import JOBS, history, lines_of, parts, run, write
 
 NEEDS_AN_END = {"streams, outer"}

@@ -10,8 +10,8 @@ from apache_beam.pvalue import PCollection
 from apache_beam.runners.runner import PipelineRunner
 
 from beam_joins.pipelines.runners.launches import LAUNCHES
-from beam_joins.transforms.engine.block_folder import block_folder
-from beam_joins.transforms.engine.runner_abilities import ONE_MACHINE, RUNNERS, Abilities, require_able
+from beam_joins.transforms.engine.blocks.block_folder import block_folder
+from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, RUNNERS, Abilities, require_able
 
 MODULES = ("direct.direct_runner", "portability.fn_api_runner", "portability.prism_runner", "portability.spark_runner", "render")
 

@@ -13,7 +13,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, FilterTable, LatestTable, MapTable, TableFromChangelog, TableTableJoin, TableToChanges, vectorized
-from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.construction.table_type import table_type
 
 
 class Order(NamedTuple):

@@ -19,10 +19,10 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins import CountTable, ForeignKeyJoin, TableFromChangelog, TableToChanges
 from beam_joins.coders import CorruptData
 from beam_joins.errors import StateRefused
-from beam_joins.transforms.engine import parts as engine_parts
 from beam_joins.transforms.engine.resumed import state_files, state_parts
 from beam_joins.transforms.engine.resumed.manifest import FORMAT, read_manifest
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
+from beam_joins.transforms.engine.turns import parts as engine_parts
 from tests.transforms import resumed_jobs
 from tests.transforms.resumed_jobs import history, lines_of, parts, run
 

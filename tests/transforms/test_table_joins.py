@@ -31,8 +31,8 @@ from beam_joins import (
     WindowedTableToStream,
     with_key,
 )
-from beam_joins.transforms.engine.block_writer import timestamped
-from beam_joins.transforms.engine.table_type import TableType, as_table
+from beam_joins.transforms.engine.blocks.block_writer import timestamped
+from beam_joins.transforms.engine.construction.table_type import TableType, as_table
 
 
 def table(p, label, rows):

@@ -28,7 +28,7 @@ from beam_joins import (
     WindowedTableJoin,
     as_windowed_table,
 )
-from beam_joins.transforms.engine.table_type import table_type
+from beam_joins.transforms.engine.construction.table_type import table_type
 
 TWICE = [Change(1, None, "a", 0, 5), Change(1, None, "b", 0, 5)]
 BACK = [Change(1, None, "a", 0, 5), Change(1, "a", None, 0, 5)]

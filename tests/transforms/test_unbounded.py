@@ -31,7 +31,7 @@ from beam_joins import (
     WindowedStreamJoin,
     WindowedTableJoin,
 )
-from beam_joins.transforms.engine.ticks import Ticks
+from beam_joins.transforms.engine.turns.ticks import Ticks
 from tests.transforms.unbounded_runs import (
     Event,
     Watermark,

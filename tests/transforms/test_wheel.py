@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.transforms.engine.ticks import Ticks
+from beam_joins.transforms.engine.turns.ticks import Ticks
 from beam_joins.transforms.engine.unbounded import wheel
 from beam_joins.transforms.engine.unbounded.wheel import WaitingBlock, Wheel, wheel_specs
 

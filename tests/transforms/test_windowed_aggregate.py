@@ -34,9 +34,9 @@ from beam_joins import (
     WindowedAggregate,
     WindowedTableToStream,
 )
-from beam_joins.transforms.engine.replay_options import ReplayOptions
-from beam_joins.transforms.engine.table_type import table_type
-from beam_joins.transforms.engine.windows import windows_of
+from beam_joins.transforms.engine.construction.table_type import table_type
+from beam_joins.transforms.engine.construction.windows import windows_of
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
 from tests.transforms.counted import dropped
 
 SECOND = 1_000_000

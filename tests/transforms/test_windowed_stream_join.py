@@ -12,7 +12,7 @@ from apache_beam.utils.timestamp import Duration
 
 from beam_joins import Dropped, TableFromChangelog, WindowedStreamJoin
 from beam_joins.functions import with_key
-from beam_joins.transforms.engine.replay_options import ReplayOptions
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
 from tests.transforms.counted import dropped
 
 VIEWS = [("ad", "v100", 100), ("ad", "v150", 150), ("ad", "v900", 900), ("other", "w100", 100), ("other", "w100", 100)]

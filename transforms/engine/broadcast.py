@@ -17,19 +17,19 @@ from beam_joins.joiner import Join
 from beam_joins.keys.key_columns import kinds
 from beam_joins.overlap import Rights
 from beam_joins.overlap_events import Shape
-from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.emitter import Emitter
+from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
+from beam_joins.transforms.engine.blocks.emitter import Emitter
+from beam_joins.transforms.engine.blocks.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, UNMATCHED, count
+from beam_joins.transforms.engine.blocks.notes import keys_may_meet
+from beam_joins.transforms.engine.construction.table_type import physical_of
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
-from beam_joins.transforms.engine.laid_batches import LaidBatches, laid
-from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, UNMATCHED, count
-from beam_joins.transforms.engine.notes import keys_may_meet
-from beam_joins.transforms.engine.operator import Turn
-from beam_joins.transforms.engine.replay import BundleDoFn, Replay, Stage
-from beam_joins.transforms.engine.replay_options import ReplayOptions
-from beam_joins.transforms.engine.stage_functions import StageFunctions
-from beam_joins.transforms.engine.table_rows import newest, no_rows
-from beam_joins.transforms.engine.table_type import physical_of
+from beam_joins.transforms.engine.stages.laid_batches import LaidBatches, laid
+from beam_joins.transforms.engine.stages.replay import BundleDoFn, Replay, Stage
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
+from beam_joins.transforms.engine.stages.table_rows import newest, no_rows
 from beam_joins.transforms.engine.transform_outputs import Handling
+from beam_joins.transforms.engine.turns.operator import Turn
 
 PIECE_BYTES = 4 << 20
 """The bytes of a left batch that are joined at a time: the result may be several times as large."""

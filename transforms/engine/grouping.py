@@ -22,17 +22,17 @@ from beam_joins.keys.key_columns import Bools
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values
 from beam_joins.schema_evolution import narrowing
 from beam_joins.sorting import valid
-from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.each_value import each_value
-from beam_joins.transforms.engine.input_checks import require_global, require_tables
-from beam_joins.transforms.engine.operator import Turn
-from beam_joins.transforms.engine.output_types import TableInput
-from beam_joins.transforms.engine.prepared import prepared
-from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.stage_functions import StageFunctions
-from beam_joins.transforms.engine.table_rows import changes_in_python
-from beam_joins.transforms.engine.table_type import WHOLE, TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
+from beam_joins.transforms.engine.construction.input_checks import require_global, require_tables
+from beam_joins.transforms.engine.construction.output_types import TableInput
+from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.stages.each_value import each_value
+from beam_joins.transforms.engine.stages.prepared import prepared
+from beam_joins.transforms.engine.stages.replay import Replay, Route
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
+from beam_joins.transforms.engine.stages.table_rows import changes_in_python
 from beam_joins.transforms.engine.transform_outputs import MakesTable
+from beam_joins.transforms.engine.turns.operator import Turn
 
 MEMBERS = "members"
 

@@ -20,17 +20,17 @@ from beam_joins.overlap import OverlapState, overlap_in_parts, step
 from beam_joins.overlap_events import Shape
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.sorting import combine_chunks, integers, valid
-from beam_joins.transforms.engine.block_writer import MAIN, BlockWriter
-from beam_joins.transforms.engine.laid_batches import flattened
-from beam_joins.transforms.engine.metrics import UNMATCHED, count
-from beam_joins.transforms.engine.notes import keys_may_meet, together
-from beam_joins.transforms.engine.operator import Operator, Turn
-from beam_joins.transforms.engine.prepared import prepared
-from beam_joins.transforms.engine.referring import References
-from beam_joins.transforms.engine.replay import Replay, Route, RowRouter
-from beam_joins.transforms.engine.table_rows import batch_rows, changes_in_python, no_rows
-from beam_joins.transforms.engine.table_type import TableType, physical_of, table_type
+from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
+from beam_joins.transforms.engine.blocks.metrics import UNMATCHED, count
+from beam_joins.transforms.engine.blocks.notes import keys_may_meet, together
+from beam_joins.transforms.engine.construction.table_type import TableType, physical_of, table_type
+from beam_joins.transforms.engine.stages.laid_batches import flattened
+from beam_joins.transforms.engine.stages.prepared import prepared
+from beam_joins.transforms.engine.stages.referring import References
+from beam_joins.transforms.engine.stages.replay import Replay, Route, RowRouter
+from beam_joins.transforms.engine.stages.table_rows import batch_rows, changes_in_python, no_rows
 from beam_joins.transforms.engine.transform_outputs import Handling
+from beam_joins.transforms.engine.turns.operator import Operator, Turn
 
 LEFT, RIGHT = SIDES
 HALVES = "halves"

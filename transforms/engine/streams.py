@@ -17,13 +17,13 @@ from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import opaque_values, python_keys, python_values
 from beam_joins.positions import places_of, times_of
-from beam_joins.transforms.engine.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
-from beam_joins.transforms.engine.element_types import is_of_others, pair_types
-from beam_joins.transforms.engine.input_checks import elements_of
-from beam_joins.transforms.engine.option_checks import columns
-from beam_joins.transforms.engine.routed_records import Option, RecordRoute, RoutedRecords, pairs, present
-from beam_joins.transforms.engine.stage_functions import StageFunctions
-from beam_joins.transforms.engine.table_type import TableType, is_batches, is_changes
+from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
+from beam_joins.transforms.engine.construction.element_types import is_of_others, pair_types
+from beam_joins.transforms.engine.construction.input_checks import elements_of
+from beam_joins.transforms.engine.construction.option_checks import columns
+from beam_joins.transforms.engine.construction.table_type import TableType, is_batches, is_changes
+from beam_joins.transforms.engine.stages.routed_records import Option, RecordRoute, RoutedRecords, pairs, present
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.transform_outputs import Handling
 
 OfRow = Callable[[Any, Any], Any]

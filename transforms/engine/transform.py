@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, PValue
 
-from beam_joins.transforms.engine.applied_transforms import collections_in
+from beam_joins.transforms.engine.construction.applied_transforms import collections_in
+from beam_joins.transforms.engine.construction.fingerprints import displayed
+from beam_joins.transforms.engine.construction.pipeline_changes import OF_TABLES, Rules
 from beam_joins.transforms.engine.continued import continued
-from beam_joins.transforms.engine.fingerprints import displayed
-from beam_joins.transforms.engine.replay_options import folder_for
-from beam_joins.transforms.engine.resumed.pipeline_changes import OF_TABLES, Rules
+from beam_joins.transforms.engine.stages.replay_options import folder_for
 from beam_joins.user_functions import require_returns
 
 _OF_RUN = {"broadcast", "without_earlier"}

@@ -22,7 +22,7 @@ from beam_joins.typed_rows import column_writer
 class TableColumns:
     """The columns ``key`` and ``values`` of a table, by name and type.
 
-    Not those of :class:`~beam_joins.transforms.engine.plain_rows.PlainRows`, in which a column of the value
+    Not those of :class:`~beam_joins.transforms.engine.construction.plain_rows.PlainRows`, in which a column of the value
     gives way to one of the key: here rows of Python objects are taken with a schema, parts within parts of a
     key have columns of their own, and a value that differs from its key is refused, as a table of SQL has one
     column for both.

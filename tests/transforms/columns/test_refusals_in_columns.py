@@ -21,11 +21,11 @@ from beam_joins import (
     vectorized,
 )
 from beam_joins.coders.key import KeyCoder
-from beam_joins.transforms.engine.arrow_input import struct_of
-from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.raw_changelog import RawChangelog, options_of
-from beam_joins.transforms.engine.routed_records import RoutedRecords
-from beam_joins.transforms.engine.stage_functions import StageFunctions
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.construction.arrow_input import struct_of
+from beam_joins.transforms.engine.stages.raw_changelog import RawChangelog, options_of
+from beam_joins.transforms.engine.stages.routed_records import RoutedRecords
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 
 ROWS = pa.table(
     {

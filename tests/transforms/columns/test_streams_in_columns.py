@@ -12,7 +12,7 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 from beam_joins import WindowedStreamJoin, vectorized
-from beam_joins.transforms.engine.replay_options import ReplayOptions
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
 from tests.transforms.columns.both_forms import CUTS, batches, compared, one_batch
 
 STREAM = pa.schema([("k", pa.string()), ("l", pa.int16()), ("at", pa.int64()), ("offset", pa.int64()), ("v", pa.string())])

@@ -24,7 +24,7 @@ from beam_joins import (
     TableToStream,
     vectorized,
 )
-from beam_joins.transforms.engine.table_type import is_batches
+from beam_joins.transforms.engine.construction.table_type import is_batches
 from tests.transforms.columns.both_forms import (
     CDC,
     CUSTOMERS,
@@ -213,7 +213,7 @@ def test_a_table_crosses_a_shuffle(direct):
 
 
 def test_blocks_that_leave_before_their_bundle_ends_lose_nothing(direct, monkeypatch):
-    monkeypatch.setattr("beam_joins.transforms.engine.block_writer.PENDING_BYTES", 1)
+    monkeypatch.setattr("beam_joins.transforms.engine.blocks.block_writer.PENDING_BYTES", 1)
     orders, customers = order_rows(8), customer_rows(8)
     with compared(direct(3)) as (p, both):
         for form, left, right in (

@@ -20,15 +20,15 @@ from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import ValuePlace
 from beam_joins.schema_evolution import narrowing
 from beam_joins.sorting import combine_chunks, integers, valid
-from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.metrics import count_state
-from beam_joins.transforms.engine.notes import read_note, write_note
-from beam_joins.transforms.engine.operator import Operator, Turn
-from beam_joins.transforms.engine.partition_turn import PartitionTurn
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.metrics import count_state
+from beam_joins.transforms.engine.blocks.notes import read_note, write_note
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import DescribedPart, TurnEnded, common_columns, largest, schema_text, text_schema
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import StateParts
+from beam_joins.transforms.engine.turns.operator import Operator, Turn
+from beam_joins.transforms.engine.turns.partition_turn import PartitionTurn
 from beam_joins.unchanged import UNCHANGED
 
 BEGUN = "begun"

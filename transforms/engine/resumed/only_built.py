@@ -6,7 +6,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PortableOpt
 from apache_beam.pipeline import Pipeline
 
 from beam_joins.errors import StateRefused
-from beam_joins.transforms.engine.runner_abilities import abilities
+from beam_joins.transforms.engine.construction.runner_abilities import abilities
 
 
 def require_run(pipeline: Pipeline) -> None:

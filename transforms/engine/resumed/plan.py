@@ -5,8 +5,8 @@ from itertools import chain
 from typing import Final
 
 from beam_joins.errors import StateRefused
+from beam_joins.transforms.engine.construction.pipeline_changes import Decision, Fingerprint, Rules, decided
 from beam_joins.transforms.engine.resumed.manifest import READ_AGAIN, Manifest, Remembered, largest
-from beam_joins.transforms.engine.resumed.pipeline_changes import Decision, Fingerprint, Rules, decided
 
 _REBUILD: Final = "--beam_joins_changed=rebuild"
 

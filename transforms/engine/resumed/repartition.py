@@ -12,11 +12,11 @@ import pyarrow as pa
 from beam_joins.coders.snapshot import Described, read_snapshot, tables_of, write_snapshot
 from beam_joins.keys.key_columns import Bools
 from beam_joins.schema_evolution import union_type
-from beam_joins.transforms.engine.parts import SPACE, routed_by
 from beam_joins.transforms.engine.resumed.manifest import DescribedPart, Manifest, Remembered
 from beam_joins.transforms.engine.resumed.memory import with_values
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import apart, joined, split
+from beam_joins.transforms.engine.turns.parts import SPACE, routed_by
 
 _Kinds = dict[int, pa.DataType]
 _Read = Callable[[Described | None], Any]

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from beam_joins.coders.snapshot import NO_SNAPSHOT, Snapshot, files_of, read_snapshot, tables_of, write_snapshot
-from beam_joins.transforms.engine.metrics import count_state
+from beam_joins.transforms.engine.blocks.metrics import count_state
 
 _NAME = 16  # Arrow reads what begins at a multiple of 8 bytes without copying it
 _SPARE = 1 << 20

@@ -26,10 +26,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_joins.coders.block import concat_batches, read_block, write_block
 from beam_joins.late_placement import behind
 from beam_joins.stream_time import ALWAYS
-from beam_joins.transforms.engine.block_writer import END, TURN, timestamped
-from beam_joins.transforms.engine.notes import Check, read_note, with_note
-from beam_joins.transforms.engine.operator import Turn
-from beam_joins.transforms.engine.ticks import Ticks, TurnDoFn
+from beam_joins.transforms.engine.blocks.block_writer import END, TURN, timestamped
+from beam_joins.transforms.engine.blocks.notes import Check, read_note, with_note
+from beam_joins.transforms.engine.turns.operator import Turn
+from beam_joins.transforms.engine.turns.ticks import Ticks, TurnDoFn
 from beam_joins.transforms.engine.unbounded.partition_state import PartitionHeld, PartitionMemory
 from beam_joins.transforms.engine.unbounded.wheel import WaitingBlock, Wheel, wheel_specs
 

@@ -16,7 +16,7 @@ from apache_beam.coders import BytesCoder
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, StateSpec
 
 from beam_joins.stream_time import ALWAYS
-from beam_joins.transforms.engine.ticks import Ticks
+from beam_joins.transforms.engine.turns.ticks import Ticks
 
 _WHEELS, _BITS = 3, 3
 _PLACES = 1 << _BITS

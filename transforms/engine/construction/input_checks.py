@@ -12,10 +12,10 @@ from apache_beam.typehints.typehints import TupleConstraint
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
 from beam_joins.coders.key import common_type, type_name
-from beam_joins.transforms.engine.element_types import is_of_others
-from beam_joins.transforms.engine.fingerprints import label_of
-from beam_joins.transforms.engine.runner_abilities import require_able
-from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, Order, TableType, begins_anew
+from beam_joins.transforms.engine.construction.element_types import is_of_others
+from beam_joins.transforms.engine.construction.fingerprints import label_of
+from beam_joins.transforms.engine.construction.runner_abilities import require_able
+from beam_joins.transforms.engine.construction.table_type import NOT_KNOWN_WINDOWED, Order, TableType, begins_anew
 from beam_joins.windowed import Grid
 
 _CLASS: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")

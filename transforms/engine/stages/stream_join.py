@@ -17,11 +17,11 @@ from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
 from beam_joins.keys.key_columns import Ints, joined_keys
 from beam_joins.pairs import Pairs, each_joined
 from beam_joins.sorting import combine_chunks
-from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
-from beam_joins.transforms.engine.metrics import UNMATCHED, count
-from beam_joins.transforms.engine.operator import Operator, Turn, in_time
-from beam_joins.transforms.engine.table_rows import keys_in_python, no_rows, records_of
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter, timestamped
+from beam_joins.transforms.engine.blocks.metrics import UNMATCHED, count
+from beam_joins.transforms.engine.construction.table_type import TableType
+from beam_joins.transforms.engine.stages.table_rows import keys_in_python, no_rows, records_of
+from beam_joins.transforms.engine.turns.operator import Operator, Turn, in_time
 from beam_joins.typed_rows import Schema
 from beam_joins.user_functions import Functions
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys.nested import is_combined, is_windowed
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.construction.table_type import TableType
 
 _OF_WINDOWS: Final = ("key", "window_start", "window_end")
 Stored = Callable[[str, pa.DataType], pa.DataType]

@@ -18,7 +18,7 @@ from beam_joins.change import Change
 from beam_joins.keys.nested import CombinedKeyType, WindowedType
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque
 from beam_joins.parameters import Parameterised, parameterised
-from beam_joins.transforms.engine.applied_transforms import main_inputs, producer_of, public_transforms
+from beam_joins.transforms.engine.construction.applied_transforms import main_inputs, producer_of, public_transforms
 from beam_joins.windowed import Grid, Windowed
 
 Order = Literal["time", "sequence", "first", "mixed", "unknown"]

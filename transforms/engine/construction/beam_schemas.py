@@ -20,7 +20,7 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_joins.arrow_types import is_bytes, is_list, is_text, is_uuid, uuid_texts
 from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import ValuePlace, fields_of
-from beam_joins.transforms.engine.arrow_input import as_arrow
+from beam_joins.transforms.engine.construction.arrow_input import as_arrow
 from beam_joins.typed_rows import column_writer
 
 _ATOMIC: Final = {

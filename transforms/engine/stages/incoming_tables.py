@@ -16,11 +16,18 @@ from beam_joins.exact_values import ValuePlace
 from beam_joins.keys.key_columns import as_opaque
 from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_values, python_keys, python_values
-from beam_joins.transforms.engine.block_writer import timestamped
-from beam_joins.transforms.engine.input_checks import MAKE_A_TABLE
-from beam_joins.transforms.engine.replay_options import take_note_of_pickles
-from beam_joins.transforms.engine.table_type import NOT_KNOWN_WINDOWED, TableType, as_table, is_batches, physical_of, table_type
-from beam_joins.transforms.engine.ticks import stages_above
+from beam_joins.transforms.engine.blocks.block_writer import timestamped
+from beam_joins.transforms.engine.construction.input_checks import MAKE_A_TABLE
+from beam_joins.transforms.engine.construction.table_type import (
+    NOT_KNOWN_WINDOWED,
+    TableType,
+    as_table,
+    is_batches,
+    physical_of,
+    table_type,
+)
+from beam_joins.transforms.engine.stages.replay_options import take_note_of_pickles
+from beam_joins.transforms.engine.turns.ticks import stages_above
 from beam_joins.windowed import Windowed
 
 BATCH = 4096
@@ -31,7 +38,7 @@ _ANY_KEY = KeyCoder()
 
 def in_batches(table: PCollection[Any], label: str = "In batches") -> PCollection[Any]:
     """The table as a ``PCollection[ChangeBatch]`` whose columns are of the types that its
-    :func:`~beam_joins.transforms.engine.table_type.table_type` says.
+    :func:`~beam_joins.transforms.engine.construction.table_type.table_type` says.
 
     One of :class:`~beam_joins.Change` gets opaque keys and values. The run raises ``ValueError`` for elements
     that are no changes, and for windowed keys of a table that is not known to be windowed.

@@ -12,13 +12,13 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pipeline import Pipeline
 
 from beam_joins.errors import InputError, OutputError
-from beam_joins.transforms.engine.around_run import around_run
-from beam_joins.transforms.engine.block_files import BlockFolder
+from beam_joins.transforms.engine.blocks.block_files import BlockFolder
+from beam_joins.transforms.engine.construction.around_run import around_run
+from beam_joins.transforms.engine.construction.runner_abilities import is_one_machine, reads_once
 from beam_joins.transforms.engine.files.claim import claim_at, end_lease, new_claim, take_lease
 from beam_joins.transforms.engine.files.file_lock import FileLock
 from beam_joins.transforms.engine.files.reachability import unreachable
 from beam_joins.transforms.engine.files.stored_files import cause, folders_in, is_remote, remove_folder
-from beam_joins.transforms.engine.runner_abilities import is_one_machine, reads_once
 
 INLINE: Final = "inline"
 _PREFIX: Final = "beam_joins-blocks-"

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from beam_joins.keys.key_columns import Ints
 from beam_joins.stream_time import ALWAYS
-from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 
 
 class Turn(NamedTuple):

@@ -17,9 +17,9 @@ from apache_beam.utils.windowed_value import create as create_windowed_value
 from beam_joins.change import Dropped
 from beam_joins.coders.block import concat_batches, write_block
 from beam_joins.sorting import integers
-from beam_joins.transforms.engine import metrics
-from beam_joins.transforms.engine.block_files import BlockFile
-from beam_joins.transforms.engine.notes import write_note
+from beam_joins.transforms.engine.blocks import metrics
+from beam_joins.transforms.engine.blocks.block_files import BlockFile
+from beam_joins.transforms.engine.blocks.notes import write_note
 
 PENDING_BYTES = 64 << 20  # the rows that wait in a writer, of all replays and partitions
 BLOCK_BYTES = 4 << 20  # a block as large as that does not wait for the others
@@ -75,7 +75,7 @@ class BlockWriter:
     ) -> None:
         self.turn = turn
         """The end of the tick in which the rows sent had their turn, where the input has ticks
-        (:mod:`beam_joins.transforms.engine.ticks`).
+        (:mod:`beam_joins.transforms.engine.turns.ticks`).
         """
         self._partitions = partitions
         self._keep_dropped = keep_dropped
@@ -87,7 +87,7 @@ class BlockWriter:
         self._ready: list[Output] = []
 
     def noted(self, to: str) -> set[str]:
-        """The notes on the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.notes`); add
+        """The notes on the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.blocks.notes`); add
         to them.
         """
         return self._noted.setdefault(to, set())

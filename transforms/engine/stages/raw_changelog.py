@@ -16,11 +16,11 @@ from beam_joins.keys.key_columns import comparable
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.marks import deleted_of, lives_of, marked_of, unchanged_of
 from beam_joins.positions import Values, ties_of
-from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.changelog_operator import TRUNCATES
-from beam_joins.transforms.engine.notes import note_columns, note_logs
-from beam_joins.transforms.engine.routed_records import Option, RoutedRecords, pairs
-from beam_joins.transforms.engine.stage_functions import StageFunctions
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.notes import note_columns, note_logs
+from beam_joins.transforms.engine.stages.changelog_operator import TRUNCATES
+from beam_joins.transforms.engine.stages.routed_records import Option, RoutedRecords, pairs
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.typed_rows import column_writer
 from beam_joins.unchanged import UNCHANGED
 

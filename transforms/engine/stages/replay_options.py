@@ -10,11 +10,11 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.coders import pickles
 from beam_joins.errors import InputError
-from beam_joins.transforms.engine.block_files import BlockFolder
-from beam_joins.transforms.engine.block_folder import INLINE, block_folder
-from beam_joins.transforms.engine.fingerprints import label_of
-from beam_joins.transforms.engine.partitions import CORES, DEFAULT_PARTITIONS, GROWING_PARTITIONS, PARTITION_BYTES
+from beam_joins.transforms.engine.blocks.block_files import BlockFolder
+from beam_joins.transforms.engine.blocks.block_folder import INLINE, block_folder
+from beam_joins.transforms.engine.construction.fingerprints import label_of
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, folder_of
+from beam_joins.transforms.engine.stages.partitions import CORES, DEFAULT_PARTITIONS, GROWING_PARTITIONS, PARTITION_BYTES
 
 BROADCAST_BYTES = 32 << 20
 REMEMBER_DELETES = 2 * 24 * 60 * 60

@@ -18,10 +18,10 @@ from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import python_values
 from beam_joins.positions import Values, places_of, times_of
 from beam_joins.sorting import valid
-from beam_joins.transforms.engine.arrow_input import struct_of
-from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
-from beam_joins.transforms.engine.replay import Route
-from beam_joins.transforms.engine.stage_functions import StageFunctions
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter, timestamped
+from beam_joins.transforms.engine.construction.arrow_input import struct_of
+from beam_joins.transforms.engine.stages.replay import Route
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 
 ELEMENTS = 4096
 
@@ -156,7 +156,7 @@ def present(values: Values) -> Bools:
 
 
 def element_times(micros: Ints) -> Ints:
-    """Times of elements, cut to the millisecond as :func:`~beam_joins.transforms.engine.replay.element_time`
+    """Times of elements, cut to the millisecond as :func:`~beam_joins.transforms.engine.stages.replay.element_time`
     cuts one.
 
     >>> element_times(np.array([1_999, -1_999])).tolist()
@@ -177,7 +177,7 @@ def pairs(elements: Iterable[Any], wrong: str) -> tuple[list[Any], list[Any]]:
 
 
 class RecordRoute(beam.PTransform[Any, Any]):
-    """RoutedRecords into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.replay.Route` of
+    """RoutedRecords into blocks of rows, by partition: a :class:`~beam_joins.transforms.engine.stages.replay.Route` of
     elements, or with a ``schema`` of batches.
 
     ``options`` are pairs of an option's name and its value: every batch must have the columns that the values

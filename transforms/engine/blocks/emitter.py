@@ -6,8 +6,8 @@ from typing import Any
 from apache_beam.pvalue import TaggedOutput
 
 from beam_joins.coders.own_types import OwnTypes
-from beam_joins.transforms.engine.block_files import BlockFolder
-from beam_joins.transforms.engine.block_writer import DROPPED, BlockWriter, Output
+from beam_joins.transforms.engine.blocks.block_files import BlockFolder
+from beam_joins.transforms.engine.blocks.block_writer import DROPPED, BlockWriter, Output
 
 
 class Emitter:

@@ -3,9 +3,9 @@ positions.
 
 Every stateful transform is one or more uses of it:
 
-1. a :class:`Route` puts batches into a :class:`~beam_joins.transforms.engine.block_writer.BlockWriter`, each
+1. a :class:`Route` puts batches into a :class:`~beam_joins.transforms.engine.blocks.block_writer.BlockWriter`, each
    row with the hash of the key by which it meets others (single elements become batches first:
-   :mod:`beam_joins.transforms.engine.routed_records`);
+   :mod:`beam_joins.transforms.engine.stages.routed_records`);
 2. the rows of a partition travel in blocks (:mod:`beam_joins.coders.block`), so that a runner sees few large
    elements;
 3. :class:`Replay` has a partition's blocks wait for each other in the bag state of a stateful DoFn, keyed by
@@ -26,16 +26,14 @@ from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.change import Dropped
-from beam_joins.transforms.engine.block_writer import BAD, DROPPED, MAIN, BlockWriter, timestamped
-from beam_joins.transforms.engine.bounded_replay import OnlyTurn, Released, SpreadTurns, gathered, stateful_dofn
-from beam_joins.transforms.engine.emitter import Emitter
-from beam_joins.transforms.engine.fingerprints import label_of
-from beam_joins.transforms.engine.notes import Check
-from beam_joins.transforms.engine.operator import Operator
-from beam_joins.transforms.engine.partition_turn import PartitionTurn
-from beam_joins.transforms.engine.partitions import CORES, growing_partitions, partition_count
-from beam_joins.transforms.engine.parts import Parts
-from beam_joins.transforms.engine.replay_options import (
+from beam_joins.transforms.engine.blocks.block_writer import BAD, DROPPED, MAIN, BlockWriter, timestamped
+from beam_joins.transforms.engine.blocks.emitter import Emitter
+from beam_joins.transforms.engine.blocks.notes import Check
+from beam_joins.transforms.engine.construction.fingerprints import label_of
+from beam_joins.transforms.engine.resumed.memory import ResumedTurn, observed
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
+from beam_joins.transforms.engine.stages.partitions import CORES, growing_partitions, partition_count
+from beam_joins.transforms.engine.stages.replay_options import (
     ReplayOptions,
     blocks_for,
     folder_for,
@@ -43,9 +41,11 @@ from beam_joins.transforms.engine.replay_options import (
     spreads,
     take_note_of_pickles,
 )
-from beam_joins.transforms.engine.resumed.memory import ResumedTurn, observed
-from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-from beam_joins.transforms.engine.ticks import Ticks, only_turn, stages_above, ticks_behind
+from beam_joins.transforms.engine.turns.bounded_replay import OnlyTurn, Released, SpreadTurns, gathered, stateful_dofn
+from beam_joins.transforms.engine.turns.operator import Operator
+from beam_joins.transforms.engine.turns.partition_turn import PartitionTurn
+from beam_joins.transforms.engine.turns.parts import Parts
+from beam_joins.transforms.engine.turns.ticks import Ticks, only_turn, stages_above, ticks_behind
 from beam_joins.transforms.engine.unbounded.tick_turns import Turns, turn_dofn
 
 
@@ -189,7 +189,7 @@ class Replay(Stage):
 
     The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``;
     ``BAD``; any other name is a collection of blocks for another replay. ``check`` gets what the writers
-    noted of the whole input (:mod:`beam_joins.transforms.engine.notes`). ``gives_all`` says that the operator
+    noted of the whole input (:mod:`beam_joins.transforms.engine.blocks.notes`). ``gives_all`` says that the operator
     gives all that it remembers, so that partitions without rows have a turn too. ``to_all`` are the inputs of
     which every partition has all rows. ``tables``, ``by_time`` and ``closes`` are those of
     :class:`~beam_joins.transforms.engine.unbounded.tick_turns.Turns`. ``size`` is that of a :class:`Route`.

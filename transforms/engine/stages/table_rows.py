@@ -13,9 +13,9 @@ from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import factorize, kinds
 from beam_joins.keys.opaque import python_keys, python_values
 from beam_joins.sorting import combine_chunks, ends, integers, ordered
-from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.replay import RowRouter
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.construction.table_type import TableType
+from beam_joins.transforms.engine.stages.replay import RowRouter
 from beam_joins.windowed import Windowed
 
 

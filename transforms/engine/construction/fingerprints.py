@@ -13,10 +13,10 @@ from apache_beam.pvalue import PCollection
 from beam_joins.coders.key import type_name
 from beam_joins.function_versions import function_version
 from beam_joins.functions import vectorized, with_key
-from beam_joins.transforms.engine.arrow_input import arrow_schema, is_arrow
-from beam_joins.transforms.engine.element_types import pair_types
-from beam_joins.transforms.engine.resumed.pipeline_changes import Fingerprint
-from beam_joins.transforms.engine.table_type import TableType, is_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, is_arrow
+from beam_joins.transforms.engine.construction.element_types import pair_types
+from beam_joins.transforms.engine.construction.pipeline_changes import Fingerprint
+from beam_joins.transforms.engine.construction.table_type import TableType, is_table, physical_of, table_type
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 

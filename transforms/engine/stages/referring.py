@@ -17,9 +17,9 @@ from beam_joins.functions import keys_of, vectorized
 from beam_joins.keys.key_columns import Bools
 from beam_joins.keys.nested import WindowedType, windowed_keys
 from beam_joins.keys.opaque import KEYS, is_opaque
-from beam_joins.transforms.engine.each_value import each_value
-from beam_joins.transforms.engine.stage_functions import StageFunctions
-from beam_joins.transforms.engine.table_type import TableType
+from beam_joins.transforms.engine.construction.table_type import TableType
+from beam_joins.transforms.engine.stages.each_value import each_value
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.windowed import Windowed
 
 

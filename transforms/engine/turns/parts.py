@@ -19,8 +19,8 @@ from beam_joins.keys.hashes import Hashes, hashes
 from beam_joins.keys.key_columns import Ints
 from beam_joins.keys.opaque import VALUES
 from beam_joins.sorting import combine_chunks, valid
-from beam_joins.transforms.engine.block_files import BlockFolder, reference_of
-from beam_joins.transforms.engine.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.block_files import BlockFolder, reference_of
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 
 TURN_FACTOR: Final = 10
 """The memory of a turn as a multiple of the bytes of its rows: it sorts, joins and gives them."""

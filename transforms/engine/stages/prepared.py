@@ -12,14 +12,14 @@ from apache_beam.pvalue import PCollection
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import two_changes
 from beam_joins.sorting import combine_chunks, valid
-from beam_joins.transforms.engine.block_writer import MAIN
-from beam_joins.transforms.engine.changelog_operator import LATE, ROWS, upserts
-from beam_joins.transforms.engine.incoming_tables import in_batches
-from beam_joins.transforms.engine.input_checks import require_one_order
-from beam_joins.transforms.engine.replay import Replay, Route
-from beam_joins.transforms.engine.replay_options import has_one_turn
-from beam_joins.transforms.engine.table_rows import batch_rows, keys_in_python, last_of_each, newest
-from beam_joins.transforms.engine.table_type import TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.blocks.block_writer import MAIN
+from beam_joins.transforms.engine.construction.input_checks import require_one_order
+from beam_joins.transforms.engine.construction.table_type import TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.stages.changelog_operator import LATE, ROWS, upserts
+from beam_joins.transforms.engine.stages.incoming_tables import in_batches
+from beam_joins.transforms.engine.stages.replay import Replay, Route
+from beam_joins.transforms.engine.stages.replay_options import has_one_turn
+from beam_joins.transforms.engine.stages.table_rows import batch_rows, keys_in_python, last_of_each, newest
 
 Needs = Literal["turns", "checked", "whole", "final"]
 """The form of a table that a transform needs.

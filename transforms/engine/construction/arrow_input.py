@@ -16,7 +16,7 @@ from beam_joins.exact_casts import exact_cast
 from beam_joins.exact_values import ValuePlace
 from beam_joins.schema_union import common_schema
 from beam_joins.sorting import combine_chunks
-from beam_joins.transforms.engine.element_types import type_or_any
+from beam_joins.transforms.engine.construction.element_types import type_or_any
 
 _MARK, _BYTES = "_beam_joins_arrow_schema", "_beam_joins_arrow_bytes"
 

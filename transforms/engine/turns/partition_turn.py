@@ -7,12 +7,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from beam_joins.transforms.engine.block_writer import BlockWriter
-from beam_joins.transforms.engine.emitter import Emitter
-from beam_joins.transforms.engine.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, count, rows_of
-from beam_joins.transforms.engine.notes import Check, NoteReader
-from beam_joins.transforms.engine.operator import Operator, Turn
-from beam_joins.transforms.engine.parts import NOTHING_HELD, Held, Parts, StatePart
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.emitter import Emitter
+from beam_joins.transforms.engine.blocks.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, count, rows_of
+from beam_joins.transforms.engine.blocks.notes import Check, NoteReader
+from beam_joins.transforms.engine.turns.operator import Operator, Turn
+from beam_joins.transforms.engine.turns.parts import NOTHING_HELD, Held, Parts, StatePart
 
 
 class States(Protocol):

@@ -13,11 +13,11 @@ from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.errors import InputError
-from beam_joins.transforms.engine.block_writer import BlockWriter, timestamped
-from beam_joins.transforms.engine.emitter import Emitter
-from beam_joins.transforms.engine.operator import Turn
-from beam_joins.transforms.engine.partition_turn import NoStates, PartitionTurn
-from beam_joins.transforms.engine.ticks import WaitingDoFn
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter, timestamped
+from beam_joins.transforms.engine.blocks.emitter import Emitter
+from beam_joins.transforms.engine.turns.operator import Turn
+from beam_joins.transforms.engine.turns.partition_turn import NoStates, PartitionTurn
+from beam_joins.transforms.engine.turns.ticks import WaitingDoFn
 
 Released = Callable[[int, Iterable[bytes], BlockWriter], Iterator[Any]]
 """Gives the elements that follow from the blocks of a partition, whose number is given, and puts rows for

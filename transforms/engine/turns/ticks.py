@@ -24,7 +24,7 @@ from beam_joins.errors import InputError
 from beam_joins.keys.key_columns import Ints
 from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.stream_time import ALWAYS
-from beam_joins.transforms.engine.block_writer import END, TURN, all_timestamped, timestamped
+from beam_joins.transforms.engine.blocks.block_writer import END, TURN, all_timestamped, timestamped
 
 TICK_SECONDS = 1.0
 _LEAST_SECONDS = 0.1

@@ -1,0 +1,1 @@
+"""The stages of a pipeline: records routed to their partitions, and the replay of each."""
