@@ -1,7 +1,7 @@
 """Finds the deletes behind which another row stays at their key.
 
 Where a database checks a key at the end (``DEFERRABLE``) or behind each statement, a row may come to a key before the
-row that was there leaves it. A delete takes away the row that it names, not whatever is at its key by then.
+row that was there leaves it. A delete takes away the row that it names, not a row that has its key by then.
 """
 
 from bisect import bisect_right

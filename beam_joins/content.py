@@ -14,8 +14,8 @@ Emit = Literal["updates", "changes", "records", "latest"]
 
 ``"updates"``: all but the tombstones of absent rows, as a database's log means it. ``"changes"``: only those
 that change the value. ``"records"``: all, tombstones of absent rows too, as Kafka Streams forwards them.
-``"latest"``: only the last change of each row that is there in the end, for a bounded changelog of which only
-the final content counts.
+``"latest"``: only the last change of each row that is there in the end, for a bounded
+changelog whose final content alone counts.
 """
 
 

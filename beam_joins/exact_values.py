@@ -49,7 +49,7 @@ class ValuePlace(NamedTuple):
 
 def exact_column(values: Sequence[Any], kind: pa.DataType, place: ValuePlace) -> pa.Array:
     """A column of the values, ``None`` as null, of a :func:`plain type <beam_joins.arrow_types.plain_type>`;
-    raises ``ValueError`` for one that it does not hold exactly.
+    raises ``ValueError`` for a value that it does not hold exactly.
 
     A whole number may be a float or a ``Decimal`` of that value, a list a tuple or a NumPy array, a map a
     dict, a struct a mapping, a ``NamedTuple`` or a dataclass; a field that is left out is null.

@@ -38,7 +38,7 @@ _SETS = {set, frozenset}
 
 
 def versioned(version: str) -> Callable[[F], F]:
-    """Says the version of a function itself, for one that depends on more than its text: a file, a model, a
+    """Says the version of a function itself, where it depends on more than its text: a file, a model, a
     program elsewhere.
 
     A run with ``--beam_joins_state`` compares the functions of its transforms with those of the run before.

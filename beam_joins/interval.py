@@ -3,8 +3,8 @@ left time + after``.
 
 **Stream time** of a key, at a position, is the largest timestamp of its records, of both sides, at earlier
 positions. A record more than ``grace`` behind it is late, and has no part in the join. A record is **closed**
-when every record that could still match it would be late: one that has found no match by then has a result
-without one, and never one with a match later.
+when every record that could still match it would be late: a record without a match by then has a result
+without a match, and never another one later.
 
 Law: a history that is cut at any positions into any number of steps gives the same matches, late records and,
 with those of a last step after which no record comes, records without a match.

@@ -164,7 +164,7 @@ class _Total:
 
 
 def _whole_sums(numbers: npt.NDArray[np.int64], sign: Ints, groups: Groups) -> Ints:
-    """The sum so far of each group at every row; raises ``ValueError`` for one that does not fit in 64 bits.
+    """The sum so far of each group at every row; raises ``ValueError`` for a sum that does not fit in 64 bits.
 
     All rows are summed in one go, and the sum before a group is subtracted; in two halves, which cannot
     overflow.

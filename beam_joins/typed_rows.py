@@ -27,7 +27,7 @@ Refused: TypeAlias = Callable[[int, ValueError], None]
 
 
 class Writer(Protocol):
-    """Converts results to a column; raises ``ValueError`` for one that is not of the declared type, unless
+    """Converts results to a column; raises ``ValueError`` for a result that is not of the declared type, unless
     such results are handled.
     """
 

@@ -149,7 +149,7 @@ def common_type(left: Any, right: Any) -> Any:
 
 
 def value_coder(value_type: Any) -> Coder:
-    """The coder of values of ``value_type``: one that reads no pickles.
+    """The coder of values of ``value_type``, which reads no pickles.
 
     >>> value_coder(Any).decode(value_coder(Any).encode({"a": 1}))
     {'a': 1}

@@ -146,7 +146,7 @@ def _write(table: pa.Table, put: Put) -> Described:
 
 def read_file(file: Described, get: Callable[[str], pa.Buffer], checksum: Checksum | None = _checksum) -> pa.Table:
     """The table in a file of a snapshot, whose content ``get`` gives and is verified unless ``checksum`` is ``None``; raises
-    :class:`CorruptData` for one that is missing or not as it was written, and :class:`StateRefused` for one that cannot be read.
+    :class:`CorruptData` for a file that is missing or changed, and :class:`StateRefused` for a file that cannot be read.
     """
     name = file["file"]
     try:

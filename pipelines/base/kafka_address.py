@@ -23,7 +23,7 @@ class KafkaAddress(NamedTuple):
 def kafka_address(address: str) -> KafkaAddress:
     """The parts of an address; all but ``format`` and ``table`` are settings of librdkafka.
 
-    Raises InputError for one that is none.
+    Raises InputError for a text that is no address.
 
     >>> kafka_address("kafka://a:9092,b:9092/shop.orders?format=debezium&security.protocol=SSL")  # doctest: +NORMALIZE_WHITESPACE
     KafkaAddress(topic='shop.orders', config={'bootstrap.servers': 'a:9092,b:9092', 'security.protocol': 'SSL'},

@@ -20,7 +20,7 @@ class PostgresAddress(NamedTuple):
 
 
 def postgres_table(address: str) -> PostgresAddress:
-    """The parts of the address of a table. Raises InputError for one that names none."""
+    """The parts of the address of a table. Raises InputError for an address without a table."""
     target = postgres_address(address)
     if target.slot:
         raise InputError("a slot is for inputs: leave it out of the address")
@@ -32,7 +32,7 @@ def postgres_table(address: str) -> PostgresAddress:
 def postgres_address(address: str) -> PostgresAddress:
     """The parts of an address. The options of libpq in it, such as ``sslmode``, stay.
 
-    Raises InputError for one that is none, or says ``slot`` twice.
+    Raises InputError for a text that is no address, or says ``slot`` twice.
 
     >>> postgres_address("postgres://me:secret@db/shop?slot=s&sslmode=require")  # doctest: +NORMALIZE_WHITESPACE
     PostgresAddress(conninfo='postgres://me:secret@db/shop?sslmode=require', slot='s', publication='s', table='',

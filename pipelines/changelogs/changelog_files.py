@@ -132,7 +132,7 @@ def look_into(
 
     The time unit of a file that says its own replaces the one in ``columns``; ``remembered`` are the types of
     columns that a file need not have. ``before`` are the columns
-    of the rows of envelopes in an earlier run, for files of which nothing shows them, and ``read`` the
+    of the rows of envelopes in an earlier run, for files that do not show them, and ``read`` the
     transactions of a slot that were read there. ``is_known``: rows of the table were read there. ``held_times`` says
     of columns whether they held times there, or numbers. ``keyed_later``: the key of envelopes may be unknown.
 

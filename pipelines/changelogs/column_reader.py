@@ -29,7 +29,7 @@ class ColumnReader:
     """Makes record batches with the columns of ``reading``: first those of the records that are read many at a
     time, then those of the others.
 
-    A bad record is one that does not have what ``reading`` asks for, or a line that is not a JSON object.
+    A bad record does not have what ``reading`` asks for, or a line that is not a JSON object.
     """
 
     def __init__(self, reading: Reading) -> None:

@@ -78,7 +78,7 @@ class Changelog:
 
     @property
     def rows_have(self) -> tuple[str, ...]:
-        """The columns that the rows have: those of earlier runs, and others of which the files and their first records say."""
+        """The columns that the rows have: those of earlier runs, and others that the files and their first records name."""
         left_out = {*self.columns.about_the_change(), *self.remembered}
         there = self.seen if self.table is None else self.table.columns.names
         return (*self.remembered, *(name for name in there if name not in left_out))
@@ -146,7 +146,7 @@ class Changelog:
         that names it. ``in_runs``: also if none of these orders the records, as those of a later run would replace none then;
         ``is_first``: no earlier run has read the columns. ``other`` is the other side of a join.
 
-        Envelopes of which none shows a whole row, such as deletes by key alone, do not say which columns
+        Envelopes without a whole row, such as deletes by key alone, do not say which columns
         there are: any may be, or those of an earlier run.
         """
         if self.table is not None:
@@ -214,8 +214,8 @@ class Changelog:
             raise InputError(f"{table.name} has {absent}: the table has {', '.join(table.columns.names)}; {remedy}")
 
     def _shows_absent(self, column: str) -> bool:
-        """Whether the whole rows of envelopes do not have a column: one that rows of earlier runs had, where these have all
-        columns of a table, as those of documents and JSON without a schema need not.
+        """Whether the whole rows of envelopes do not have a column that rows of earlier runs had. Rows of
+        tables have all of its columns; those of documents and JSON without a schema need not.
         """
         if self.evidence.whole is None or column not in self.remembered:
             return self.evidence.whole is not None

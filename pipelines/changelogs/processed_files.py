@@ -71,7 +71,7 @@ class SeenFiles:
     def unseen(self, files: Sequence[File]) -> list[File]:
         """The files that no run has read.
 
-        Only a file with another time, or one that was put there since, is read again to be compared. Raises
+        Only a file with another time, or a file that was put there since, is read again to be compared. Raises
         InputError for one whose content has changed since a run has read it.
         """
         return [file for file in files if not self._is_known(file)]

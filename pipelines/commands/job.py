@@ -33,7 +33,7 @@ from beam_joins.transforms.connect import PlainRows, TableType
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 """The kinds of the values in the key columns of each changelog, in words."""
 KnownKinds: TypeAlias = tuple[tuple[Kind, ...] | None, ...]
-"""The same, ``None`` for a changelog of which no run has read them."""
+"""The same, ``None`` for a changelog without such a run."""
 _TYPED: Final[tuple[Form, ...]] = ("columns",)
 
 
@@ -307,7 +307,7 @@ class Job:
 
     @property
     def has_combined_keys(self) -> bool:
-        """Whether a row of the result has the key of a right row beside that of a left one, each of which may be missing."""
+        """Whether a row of the result has the key of a right row beside the key of a left row, each of them possibly missing."""
         return bool(self.foreign_key) and 0 in LACKING.get(self.how, ())
 
     @cached_property
@@ -370,7 +370,7 @@ class Job:
 
 
 def _units_of_texts(*keys: tuple[Changelog, str]) -> list[str] | None:
-    """The types of two columns of times of which the keys of events are texts by the unit, where these cannot meet."""
+    """The types of two columns of times whose event keys are texts by the unit, where these cannot meet."""
     of_events = [any(column in schema.names for schema in changelog.evidence.types) for changelog, column in keys]
     types = [
         next((str(schema.field(column).type) for schema in changelog.evidence.types if column in schema.names), None)

@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{"formatter_class": _Help, "allow_abbrev": False, **options})
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse options of which none is unknown; an unknown one is told before its value is taken for an argument."""
+        """Parse options, none of them unknown; an unknown one is told before its value is taken for an argument."""
         arguments = list(sys.argv[1:] if args is None else args)
         for each in arguments[: arguments.index("--")] if "--" in arguments else arguments:
             if each.startswith("--") and " " not in each and each.partition("=")[0] not in self._option_string_actions:

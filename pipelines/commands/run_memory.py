@@ -65,7 +65,8 @@ def state_name(names: Names) -> str:
 class CommandMemory:
     """As it stands in the manifest of the state; what a run adds is :meth:`stored` there if the run succeeds.
 
-    ``read_again`` are the inputs of which all is forgotten, and ``differing`` sentences on other options than in the runs before.
+    ``read_again`` are the inputs that are read from their beginning, and ``differing`` sentences on options that
+    differ from those of the runs before.
     """
 
     def __init__(self, stored: Mapping[str, Any], names: Names, read_again: Sequence[str] = (), differing: Sequence[str] = ()) -> None:

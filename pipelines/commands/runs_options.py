@@ -279,7 +279,7 @@ def differing_options(options: dict[str, str], before: dict[str, str]) -> dict[s
 
 
 def require_allowed(differing: dict[str, tuple[str | None, str | None]], args: argparse.Namespace, names: Names) -> None:
-    """Raise InputError, naming option and values, for one that may not differ from the runs before in this run."""
+    """Raise InputError, naming option and values, for an option that may not differ from the runs before in this run."""
     of_sides = {option: _sides_of(option, *values, args, names) for option, values in differing.items()}
     for option, sides in sorted(of_sides.items(), key=lambda each: each[1] is not None):  # first those that may not differ at all
         then, now = differing[option]

@@ -118,7 +118,7 @@ def _selected(forms: Sequence[Form], pairs: Sequence[tuple[str, str]]) -> Select
 
 
 def _whole_rows(forms: Sequence[Form], lacks: str | None) -> Select:
-    """A function that gives the rows as they are. It raises InputError for one that has a column."""
+    """A function that gives the rows as they are. It raises InputError for a row that has a column."""
 
     def select(rows: pa.RecordBatch) -> dict[str, pa.Array]:
         if _JSON in forms:

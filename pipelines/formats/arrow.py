@@ -115,7 +115,7 @@ class ArrowEncoder(StructEncoder):
 
 @contextmanager
 def opened(path: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
-    """The file; raises ValueError, a sentence without the path, for one that is not of Arrow IPC, or has two
+    """The file; raises ValueError, a sentence without the path, for a file that is not of Arrow IPC, or has two
     columns of one name.
     """
     file: Any = pa.OSFile(path) if is_local(path) else open_file(path)

@@ -106,7 +106,7 @@ def _conversion(type_: Any) -> Callable[[Any], Any] | None:
     members = _members(type_)
     if all(member in _AS_THEY_ARE for member in members):
         return None
-    # fastavro gives nanoseconds and UUIDs of 16 bytes as they are stored, and does not say of which member of a union they are
+    # fastavro gives nanoseconds and UUIDs of 16 bytes as they are stored, and does not name the member of a union that they belong to
     made: dict[type, Callable[[Any], Any]] = {}
     if any(logical in _NANOS for _, logical in members) and not {("int", None), ("long", None)}.intersection(members):
         made[int] = lambda nanos: whole_number(Decimal(nanos).scaleb(-3))
@@ -229,7 +229,7 @@ def _raw_rows(records: list[dict[str, Any]], schema: Schema, places: pa.Array, r
 
 
 def _structs(records: list[dict[str, Any]], rows: RecordRows, reading: Reading, start: int, stop: int) -> pa.StructArray:
-    """Some rows of records in typed columns; raises ValueError, a sentence, for one that does not fit."""
+    """Some rows of records in typed columns; raises ValueError, a sentence, for a record that does not fit."""
     return structs_of_values(records[start:stop], reading, lambda column, value: rows.text({column: value}), _prepared)
 
 

@@ -45,7 +45,7 @@ class File:
     columns of bytes of an ``is_unmarked`` file are text, which it does not say. Of a file of envelopes the rows
     of one ``table`` are read, by its full name, the last part of it or a pattern (empty: all rows), ``key`` are
     the columns of its primary key, ``columns`` those that its rows are known to have, and ``placeholders``
-    stand for values that did not change. Whoever looks at its records reads ``look_bytes`` at most (0: no
+    stand for values that did not change. A look at its records reads ``look_bytes`` at most (0: no
     limit). All records of the file have the ``constants``, columns by their names; a file of a ``storage`` is at
     ``path`` there. Of a log that is cut into files the bytes from ``start`` to ``stop`` (``None``: the end) are read,
     as if the line ``begin`` stood before them and ``end`` behind them.

@@ -211,7 +211,7 @@ def _raw_rows(records: list[dict[str, Any] | str], places: pa.Array, reading: Re
 
 
 def _structs(values: list[dict[str, Any] | str], reading: Reading, start: int, stop: int) -> pa.StructArray:
-    """Some rows of records in typed columns; raises ValueError, a sentence, for one that does not fit."""
+    """Some rows of records in typed columns; raises ValueError, a sentence, for a record that does not fit."""
     rows = [{} if isinstance(each, str) else each for each in values[start:stop]]
     return structs_of_values(rows, reading, lambda column, value: dumps_line({column: value}))
 

@@ -87,7 +87,7 @@ class ParquetReader(FormatReader):
 
 @contextmanager
 def opened(path: str, storage: Storage | None = None, **options: Any) -> Iterator[pq.ParquetFile]:
-    """The file, read with these options of pyarrow; raises ValueError, a sentence without the path, for one that is not of Parquet,
+    """The file, read with these options of pyarrow; raises ValueError, a sentence without the path, for a file that is not of Parquet,
     or has two columns of one name.
     """
     file: Any

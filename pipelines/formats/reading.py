@@ -234,7 +234,7 @@ class Reading:
         return [name for name in names if name in needed]
 
     def value_of(self, columns: Mapping[str, T], missing: T) -> dict[str, T]:
-        """The columns of the row's value, by the names that they get; ``missing`` for one that is not there.
+        """The columns of the row's value, by the names that they get; ``missing`` for a column that is not there.
 
         >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", delete="op"), taken=(("id", "nr"), ("x", "y")))
         >>> reading.value_of({"id": 1, "at": 5, "op": "c"}, 0)

@@ -299,7 +299,7 @@ def _whole(column: pa.Array) -> pa.Array:
 
 
 def _meant(column: pa.Array, words: frozenset[str], others: frozenset[str]) -> pa.Array:
-    """Which records have one of the words; null for one that has none of the others either."""
+    """Which records have one of the words; null for a record that has none of the others either."""
     column = column.cast(pa.string()) if pa.types.is_null(column.type) else _whole(column)
     if _family(column.type) not in ("text", "whole numbers") and not pa.types.is_boolean(column.type):
         raise pa.ArrowInvalid("no words")

@@ -33,7 +33,7 @@ class ReadChangeEvents(ReadTable):
       numbers exact. With a state, key and types are those of the first run with a row.
     * ``unavailable_value``: the ``unavailable.value.placeholder`` of Debezium's connector for PostgreSQL, or several,
       where it is not the default; an array in JSON, such as ``"[0]"``, stands for arrays of numbers. The value of such a
-      column is the one that the row had before.
+      column is the key that the row had before.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
     * ``without_earlier``: as of :class:`~beam_joins.TableFromChangelog`.
     * ``on_bad_record``: ``"fail"``, or ``"drop"`` to go on without events that cannot be read or do not fit their columns;

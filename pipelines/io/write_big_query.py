@@ -290,7 +290,7 @@ _DELETED_FIELD: Final = {"name": _DELETED, "type": "BOOLEAN"}
 
 
 def _id(there: bigquery.Table, run: MergedRun) -> str:
-    """Names an application and the table: one that is created later has another id, and remembers nothing."""
+    """Names an application and the table: a table that is created later has another id, and remembers nothing."""
     return xxh3_64_hexdigest(f"{there.created} {run.application}".encode())
 
 

@@ -81,7 +81,7 @@ class DeltaTableOfRows(KeyedTable):
         return bool(DeltaTable.is_deltatable(self.path, self._storage))
 
     def prepare(self, *, create: bool, widen: bool = False) -> None:
-        """Creates the Delta table, or adds columns to it, if requested; raises InputError for one that cannot be read or has
+        """Creates the Delta table, or adds columns to it, if requested; raises InputError for a table that cannot be read or has
         other columns.
         """
         from deltalake.exceptions import DeltaError  # noqa: PLC0415

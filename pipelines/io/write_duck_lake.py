@@ -210,7 +210,7 @@ def load(connection: duckdb.DuckDBPyConnection) -> None:
 def _types_of(schema: pa.Schema) -> dict[str, str]:
     """The types of columns in SQL.
 
-    Raises ``ValueError`` for one that DuckDB does not take from Arrow, or does not keep.
+    Raises ``ValueError`` for a type that DuckDB does not take from Arrow, or does not keep.
     """
     types = {}
     with duckdb.connect() as connection:

@@ -156,7 +156,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
         return PostgresTable(self._conninfo, self._table, columns, self._position, self._deleted, in_one=in_one, has_view=has_view)
 
     def _begin(self, state: StateFolder, into: PostgresTable) -> None:
-        """A first run begins with an empty table, or is the one that has begun so before and was not committed."""
+        """A first run begins with an empty table, or repeats a first run that was not committed."""
         begun = RunMark(state, "begun", self._table)
         if self._existing == "refuse" and not begun.is_set and into.has_rows():
             raise InputError(

@@ -58,7 +58,7 @@ NO_TIMES: Final = TimeCounts(WIDTHS[0], {})
 
 
 def add_times(several: Iterable[TimeCounts]) -> TimeCounts:
-    """The sum of counts, in the narrowest buckets of which there are at most :data:`MOST_BUCKETS`.
+    """The sum of counts, in the narrowest buckets that are at most :data:`MOST_BUCKETS`.
 
     >>> add_times([TimeCounts(1_000, {0: 2, 99: 1}), TimeCounts(100_000, {0: 5, 1: 1})])
     TimeCounts(width=100000, counts={0: 8, 1: 1})

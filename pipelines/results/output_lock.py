@@ -111,7 +111,7 @@ def _remove_unclaimed(directory: str) -> None:
 
 
 def _read(lock: str) -> Claim | None:
-    """The claim in a file; one that was cut off, or is none of ours, is as good as none.
+    """The claim in a file; a claim that was cut off, or is none of ours, counts as none.
 
     Raises OSError if another file system does not say what it is.
     """

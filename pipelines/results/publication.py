@@ -137,7 +137,7 @@ def rename_all(moves: Sequence[Move], earlier: Iterable[str], keep: str) -> None
     """Renames the files, and removes those of ``earlier`` that are not among them; all paths are absolute.
 
     If that fails in the middle everything is put back, where a file system is this machine's own; ``keep`` is
-    a directory for what may have to be put back, and whoever owns it removes it. In a cloud the files are
+    a directory for what may have to be put back, and its owner removes it. In a cloud the files are
     named one after the other. Raises OSError.
     """
     undo: list[Move] = []  # what has been moved, in this order

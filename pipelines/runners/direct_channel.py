@@ -76,4 +76,4 @@ class _Pieces:
                 self._stream.maybe_flush()
             self._stream.close()
         except Exception as error:
-            self._channel._exception = error  # for whoever waits for the results of the bundle
+            self._channel._exception = error  # for the thread that waits for the results of the bundle

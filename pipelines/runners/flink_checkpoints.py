@@ -74,7 +74,7 @@ class Checkpoints:
         return max(written, key=lambda path: path.stat().st_mtime).parent.as_uri() if written else None
 
     def _asked_for(self, name: str | None) -> str | None:
-        """The newest one that the cluster knows of the last job of this name."""
+        """The newest checkpoint of the last job of this name on the cluster."""
         assert self._cluster is not None
         try:
             jobs = [job for job in ask(self._cluster, "/jobs/overview")["jobs"] if job["name"] == name]

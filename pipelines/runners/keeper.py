@@ -30,7 +30,7 @@ GRACE_SECONDS, JVM_SECONDS = 5.0, 30.0
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 _PR_SET_PDEATHSIG = 1
 Worker = tuple[str, str]
-"""The name of a worker, and the connection of whoever has asked for it: each executor counts its workers from one."""
+"""The name of a worker, and the connection of the executor that has asked for it: each executor counts its workers from one."""
 
 # What a fresh interpreter runs: first of all it looks for modules where the job's process does.
 FRESH = "import json, sys; sys.path[:] = json.loads(sys.argv[2]); from beam_joins.pipelines.runners import keeper; keeper.main()"
@@ -99,7 +99,7 @@ def keep(
             break
         answer, worker = "", (worker_id, asking)
         if verb == "start":
-            lost |= _reap(workers)  # of a pool that serves many jobs, where whoever asked was killed
+            lost |= _reap(workers)  # in a pool that serves many jobs an executor may be killed, and stops none of its workers
             answer = _fork(workers, worker, control, options)
         elif verb == "stop":
             end([workers.pop(worker)] if worker in workers else [], GRACE_SECONDS)
@@ -118,7 +118,7 @@ def keep(
 
 
 def remove_orphan(directory: Path, *, patience: float = JVM_SECONDS) -> None:
-    """Remove the directory of a job server when its JVM has ended, which ends with the job; one that does not
+    """Remove the directory of a job server when its JVM has ended, which ends with the job; a JVM that does not
     end within so many seconds is killed.
     """
     until = time.monotonic() + patience

@@ -1,7 +1,7 @@
 """Restricts Beam's Java servers to the loopback address: by themselves they listen on all addresses of the
 machine.
 
-A job server asks nobody who they are, so whoever reaches it can run code. The class of Beam's that opens the
+A job server has no authentication: every process that reaches it can run code. The class of Beam's that opens the
 ports is given the whole address in place of its port, in a jar that stands before Beam's own.
 
 Relies on the bytes of one class of Beam 2.62.0, the version of the lock files: the constants and the three

@@ -24,7 +24,7 @@ class Runner(NamedTuple):
     gives the jars that are installed already. `arguments` gives the JVM's options and the program's for one
     server, and writes what they name into the directory. `idle_seconds` is how long a Python worker keeps
     what it has made of a stage when nothing is asked of it; without it as long as Beam does. `spare_workers`
-    is how many more Python workers than cores it has. `version` is the one that Beam's runner is built for, and `refused`
+    is how many more Python workers than cores it has. `version` is the version that Beam's runner is built for, and `refused`
     what the log says where a cluster is of another one.
     """
 

@@ -140,7 +140,7 @@ def _take_defaults(args: argparse.Namespace) -> set[str]:
 
 
 def _changelog(side: Side, args: argparse.Namespace, *, looks: bool = False) -> "Changelog":
-    """The changelog of an input; ``looks``: without the columns of options, of which none has its default."""
+    """The changelog of an input; ``looks``: without the columns of options that have no default."""
     from beam_joins.pipelines.changelogs.changelog_files import find_changelog
     from beam_joins.pipelines.formats.changelog_columns import Columns
 

@@ -124,7 +124,7 @@ class Shop:
                         break
 
     def _say(self, change: OrderChange | CustomerChange) -> Iterator[SampleLine]:
-        """The change, and now and then late, or with a second copy, or with one that has lost its key."""
+        """The change, and now and then late, or with a second copy, or with a copy that has lost its key."""
         odd = self._chance()
         copies = [SampleLine(change, self._lateness() if odd < 0.02 else 0)]
         if 0.02 <= odd < 0.025:

@@ -151,7 +151,7 @@ class Debezium:
         return change
 
     def _content(self, old: bytes) -> str:
-        """The content of an old row; empty for one that may have no more than its key: the connector fills such a
+        """The content of an old row; empty for a row that may have no more than its key: the connector fills such a
         row with nulls, and with zeros and empty texts where the columns may not be null.
         """
         members = _MEMBERS.decode(old)
@@ -164,7 +164,7 @@ class Debezium:
         """The change of an unwrapped event, given its marks without underscores, its row, and the columns
         that this does not have as they did not change.
 
-        Without a place in the log its position is its time, and of one time that which comes later in the
+        Without a place in the log its position is its time, and of two events of one time the later one in the
         file is the later one.
         """
         if "deleted" not in marks:

@@ -1,4 +1,4 @@
-"""Reads the files of a Delta table as changes: its data files, all rows of which are inserts or deletes, and the files of its
+"""Reads the files of a Delta table as changes: its data files, whose rows are all inserts or deletes, and the files of its
 Change Data Feed.
 """
 
@@ -32,7 +32,7 @@ class DeltaChanges(ParquetReader):
     """
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
-        """By row groups; a small file, of which a table may have many, is one part, and is not opened for that."""
+        """By row groups; a small file (a table may have many) is one part, and is not opened for that."""
         return [(0, 0)] if file.bytes <= size else super().cuts(file, size)
 
     def unit(self, file: File, column: str) -> Unit | None:

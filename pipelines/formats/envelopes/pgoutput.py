@@ -121,7 +121,7 @@ class Pgoutput:
         self._begin, self._end = begin, end
         self._relations: dict[int, Table] = {}
         self._reads = False
-        """Whether the transaction is one that is read."""
+        """Whether the transaction is read."""
         self._time = self._position = self._order = 0
         self._whole = set[str]()
         """The tables whose old rows have all columns, as their last changes show."""

@@ -64,7 +64,7 @@ class Envelope(Protocol):
     skipped: Counter[str]
 
     def changes(self, item: Any) -> Iterable[RowChange | str]:
-        """The changes of a line, a sentence for one that cannot be used, nothing for an event that is about
+        """The changes of a line, a sentence for a line that cannot be used, nothing for an event that is about
         no row; raises ValueError for a line of another format.
         """
 

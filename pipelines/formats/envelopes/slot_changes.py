@@ -330,7 +330,7 @@ class _Changes:
 
 
 def _structs(values: Mapping[str, Any], typed: pa.Schema, start: int, stop: int) -> pa.StructArray:
-    """Some rows in typed columns; raises ValueError, a sentence, for one that does not fit."""
+    """Some rows in typed columns; raises ValueError, a sentence, for a row that does not fit."""
     made = []
     for field in typed:
         column, texts = values.get(field.name) or (None, None)

@@ -62,7 +62,7 @@ def line_of(text: bytes) -> Line | None:
 
 
 def end_of_cut(text: bytes) -> int | None:
-    """The place behind the commit of a transaction of which a line was cut off, where the line says it."""
+    """The place behind the commit of a transaction whose line was cut off, where the line says it."""
     match = _NEXT_LSN.search(text)
     return None if match is None else lsn(match[1].decode())
 
@@ -239,12 +239,12 @@ class WholeTransactions:
 
 
 def as_begin(end: bytes) -> bytes:
-    """The line that begins a transaction, of the one that ends it: they say the same."""
+    """The line that begins a transaction, made of the line that ends it: they say the same."""
     return re.sub(rb'("action"\s*:\s*)"C"', rb'\1"B"', end, count=1)
 
 
 def _next_end(part: Part, place: int) -> bytes | None:
-    """The line that ends the transaction of a place, empty for one that cannot be read; ``None``: another one
+    """The line that ends the transaction of a place, empty for a line that cannot be read; ``None``: another one
     begins, or nothing follows.
     """
     start, unread = part.start + place - part.first_place + 1, False

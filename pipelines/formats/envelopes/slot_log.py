@@ -67,8 +67,8 @@ class _Head(NamedTuple):
 
 
 class _Tail(NamedTuple):
-    """A transaction without its end: the line that begins it, empty for one of which only a line that is cut
-    off is there.
+    """A transaction without its end: the line that begins it, empty where only a line that is cut off is
+    there.
     """
 
     begin: bytes

@@ -85,7 +85,7 @@ class Wal2Json:
 
     An update does not have large values (TOAST) that did not change: they are those of the old row where the
     log has it, as with REPLICA IDENTITY FULL. Elsewhere the columns of the rows before, or ``columns``, say
-    which ones are ``unchanged``; an update of which nothing shows that it is whole is ``partial``.
+    which columns are ``unchanged``; an update that nothing shows to be whole is ``partial``.
     """
 
     def __init__(self, key: tuple[str, ...] = (), table: str = "", columns: pa.Schema | None = None) -> None:
@@ -161,7 +161,7 @@ class Wal2Json:
         return (lsn(at) << _SAME_BITS) + self._same[values] - 1
 
     def _or_fault(self, table: str, action: str, new: _Row, old: _Row, *rest: Any) -> Iterator[RowChange | str]:
-        """The changes of one that the log has, or what is wrong with it and which row of the table is not
+        """The changes of an event that the log has, or what is wrong with it and which row of the table is not
         right without it.
         """
         try:

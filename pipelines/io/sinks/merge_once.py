@@ -127,14 +127,15 @@ class KeyedTable(ABC):
     @abstractmethod
     def merge(self, changes: LastChanges, run: MergedRun) -> int:
         """Merges the changes and remembers the run in one transaction, unless ``run.is_done``; gives the version of the
-        table. Creates the table if it is not there, and adds columns to one that remembers an earlier run.
+        table. Creates the table if it is not there, and adds columns to a table that remembers an earlier run.
 
         Raises Overtaken, and OutputError.
         """
 
     def _lacking(self, there: Mapping[str, object], columns: Mapping[str, object], *, widen: bool) -> list[str]:
-        """The ``columns``, with their types, that the table lacks in which others are ``there``; raises InputError for a table
-        that is not the one that is merged into. ``widen``: it may lack columns, and may have more.
+        """The ``columns``, with their types, that the target lacks; ``there`` are its own.
+
+        ``widen``: it may lack columns, and may have more. Raises InputError where names or types differ otherwise.
         """
         if not widen and sorted(there) != sorted(columns):
             raise InputError(

@@ -1,4 +1,4 @@
-"""Reads what a table of PostgreSQL promises, and refuses one that would not keep the rows that are merged into it."""
+"""Reads what a table of PostgreSQL promises, and refuses a table that would not keep the rows that are merged into it."""
 
 from typing import Any, Final, LiteralString, NamedTuple
 

@@ -1,6 +1,6 @@
 """Rounds of reading a Delta table: the first reads its rows, each later one the versions since the one before.
 
-The log is read here, the files that it names by whoever reads their rows. (The package's own reader of the feed is one stream,
+The log is read here, the files that it names by the readers of their rows. (The package's own reader of the feed is one stream,
 and does not find the files of partitions whose values have a slash or a space.)
 """
 

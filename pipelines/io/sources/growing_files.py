@@ -107,7 +107,7 @@ class Files:
     def pieces(self, element: str, place: tuple[str, int], end: tuple[str, int] | None) -> Iterator[ReadPiece]:
         """The complete records from that place on.
 
-        The files are listed before any is read: one that has a later file beside it grows no more, and is
+        The files are listed before any is read: a file that has a later file beside it grows no more, and is
         read to its end.
         """
         paths = [file.path for file in _matching(element) if file.path >= place[0] and (end is None or file.path <= end[0])]

@@ -133,7 +133,7 @@ def log_identity(connection: Any) -> LogIdentity:
 
 
 def run_patiently(what: str, conninfo: str, connection: Any, statement: bytes) -> Any:
-    """Run a statement that waits for all open transactions of the server, as one that makes a slot does; returns its
+    """Run a statement that waits for all open transactions of the server, as a statement that makes a slot does; returns its
     result.
 
     After some seconds the open transactions are named. Raises InputError, which names them too, when it has waited as long

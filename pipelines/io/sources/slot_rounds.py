@@ -149,7 +149,7 @@ def _attempts() -> Iterator[bool]:
 def _is_promoted(connection: Any, slot: Slot, log: LogIdentity, before: dict[str, Any] | None) -> bool:
     """Whether the log is on another timeline than that of the last run, so that it may lack what that run has read.
 
-    Raises InputError for the log of another server, and for one that ends before the last run did.
+    Raises InputError for the log of another server, and for a log that ends before the last run did.
     """
     if before is None or "log" not in before:
         return False

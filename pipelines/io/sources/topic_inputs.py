@@ -44,7 +44,7 @@ class TopicInputs(NamedTuple):
 
     @property
     def shown(self) -> Mapping[str, str]:
-        """The addresses without settings, of which some are secret."""
+        """The addresses without settings, some of them secrets."""
         return {name: each.shown for name, each in self.topics.items()}
 
     @property

@@ -27,12 +27,12 @@ class Fingerprint(TypedDict, total=False):
 
 
 class Rules(NamedTuple):
-    """The verdicts on a transform of which something differs.
+    """The verdicts on a transform that differs in something.
 
     * ``otherwise``: on other properties than those below.
     * ``options``: on another value of an option, by its name.
     * ``behind``: on one behind a transform that is rebuilt.
-    * ``new``: on one that the runs before had not.
+    * ``new``: on a transform that the runs before had not.
     """
 
     otherwise: Verdict

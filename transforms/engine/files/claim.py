@@ -62,7 +62,7 @@ def new_claim() -> Claim:
 
 
 def claim_of(content: bytes) -> Claim | None:
-    """The claim in the content of a file; one that was cut off, or is none of ours, is as good as none."""
+    """The claim in the content of a file; a claim that was cut off, or is none of ours, counts as none."""
     try:
         token, host, pid, process, at, *until = json.loads(content)
     except (ValueError, TypeError):

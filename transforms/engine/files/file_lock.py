@@ -39,7 +39,7 @@ _open: set[FileLock] = set()
 def _leave_locks() -> None:
     # a worker may live on for seconds when the process that forked it has been killed
     while _open:
-        os.close(_open.pop()._handle)  # which does not take it from the one that holds it
+        os.close(_open.pop()._handle)  # which does not take it from its holder
 
 
 os.register_at_fork(after_in_child=_leave_locks)

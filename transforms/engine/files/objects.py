@@ -148,7 +148,7 @@ class Objects:
         return content, xxh3_64_hexdigest(content)
 
     def write_over(self, path: str, content: bytes, version: str | None) -> bool:
-        """Write an object if its version is still this one, ``None`` for one that is not there; gives whether it was. Where a
+        """Write an object if its version is still this one, ``None`` for an object that is not there; gives whether it was. Where a
         file system has no such writes, others may come in between.
         """
         try:

@@ -161,7 +161,7 @@ def read_version(path: str) -> tuple[bytes, str] | None:
 
 
 def write_over(path: str, content: bytes, version: str | None) -> bool:
-    """Write a file in a store if its version is still this one, ``None`` for one that does not exist; gives whether it was.
+    """Write a file in a store if its version is still this one, ``None`` for a file that does not exist; gives whether it was.
     Raises ``OSError``.
     """
     with calling(path):

@@ -1,5 +1,5 @@
-"""Commits of runs to a folder: each replaces the manifest, by way of a journal, so that whoever opens the folder next finishes a
-commit that was cut off.
+"""Commits of runs to a folder: each replaces the manifest, by way of a journal, so that the
+next process that opens the folder finishes a commit that was cut off.
 
 In a store a lease keeps runs apart, which a run that stands still loses: so the manifest and the journal are written on the
 condition that they are still those that were read.
@@ -50,7 +50,7 @@ class Commits:
         return self._journal is not None
 
     def is_last(self) -> bool:
-        """Whether the manifest is still the one that was read."""
+        """Whether the manifest is still as it was read."""
         return self._files.text(MANIFEST) == self._text
 
     def require_last(self) -> None:
@@ -69,7 +69,10 @@ class Commits:
         return StateRefused(f"{self._files.root}: {_LATER}")
 
     def replace(self, manifest: Manifest) -> None:
-        """Replace the manifest at once, for a state of the same runs. Raises :class:`StateRefused` for one that is not the last."""
+        """Replace the manifest at once, for a state of the same runs.
+
+        Raises :class:`StateRefused` for a state that is not the last.
+        """
         self.require_last()
         if not self._files.put_over(MANIFEST, write_manifest(manifest).encode(), self._version):
             raise self.refused(_ANOTHER)

@@ -128,7 +128,7 @@ class StateFolder:
     def close(self) -> None:
         """Unlock the folder, and remove the files that were written and not committed."""
         if self.is_open:
-            if not self._commits.may_count:  # else whoever opens the folder next finishes it
+            if not self._commits.may_count:  # else the next process that opens the folder finishes it
                 with suppress(OSError):  # what stays is removed behind a later commit
                     named = self._before.files
                     self.files.remove([name for name in self.files.names(self._attempt) if name not in named])
@@ -237,8 +237,8 @@ class StateFolder:
         return TurnEnded(**json.loads(content))
 
     def prepare(self, moves: Sequence[tuple[str, str]] = ()) -> None:
-        """Write down the work of :meth:`finish`: from then on the run counts, and whoever opens the folder
-        next finishes it.
+        """Write down the work of :meth:`finish`: from then on the run counts, and the next process that opens the
+        folder finishes it.
 
         ``moves`` are files to be renamed, with absolute paths: ``(from, to)``. Raises :class:`StateRefused`.
         """

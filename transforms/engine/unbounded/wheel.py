@@ -1,7 +1,7 @@
 """Blocks that wait for the ends of their ticks, in the state of a DoFn, so that a turn reads only the blocks
 that are due.
 
-A bag of state is read whole. Blocks arrive in one that each turn reads. Where many of them have to wait, they go
+A bag of state is read whole. Blocks arrive in a bag that each turn reads. Where many of them have to wait, they go
 to a wheel of eight bags for the next ticks, one for each; to one for those behind them, with a bag for eight
 ticks; or to one with a bag for 64. When time reaches a bag of many ticks, its blocks go to bags of fewer. So a
 block is written again three times at most, unless it waits for more than 512 ticks (Varghese and Lauck, Hashed
