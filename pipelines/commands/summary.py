@@ -22,8 +22,8 @@ REASONS: Final = {
     "null_sequence": "without a sequence",
     "null_timestamp": "without a time",
     "duplicate_position": "repeated: the same record again",
-    "ambiguous_position": "other records of one key and position: the last in time counts, then an upsert, then the last in the "
-    "files; give a finer order: {flag} commit_lsn,lsn",
+    "ambiguous_position": "other records of one key and position: the last in time counts, then the last in the files (in a "
+    "change feed an upsert); give a finer order: {flag} commit_lsn,lsn",
     "null_foreign_key": "{unreferring}",
     "no_earlier_row": "left large values out that did not change, and no earlier row has them",
 }

@@ -30,6 +30,8 @@ from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.transforms.connect import open_file
 
 _RECORDS: Final = 4096
+_MOST_RECORDS: Final = 1 << 20
+"""The places from one byte of a growing file to the next: a compressed block has more records than bytes."""
 _UUID_BYTES: Final = 16
 _WITH_UUIDS: Final = (UUID, list, dict)
 _LOGICAL: Final[dict[str, tuple[str, ...]]] = {
@@ -264,7 +266,8 @@ def whole_avro(file: Growing) -> Iterator[Whole]:
             with _may_be_cut_off():
                 block: Any = next(blocks)
                 records = list(block)
-            places = pa.array(range(block.offset, block.offset + len(records)), pa.int64())
+            first = block.offset * _MOST_RECORDS
+            places = pa.array(range(first, first + len(records)), pa.int64())
             yield block.offset + block.size, partial(_block, records, schema, places)
 
 

@@ -33,6 +33,12 @@ _DIGITS: Final = 76
 """The most digits of a decimal of Arrow."""
 WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 """The text of a whole number."""
+_OF_FEEDS: Final = frozenset({"_change_type", "change_type", "metadata$action", "__$operation"})
+"""The columns of operations in feeds whose changes of one version have no order: those of Delta, Iceberg and BigQuery, of
+DuckLake, of Snowflake and of SQL Server.
+"""
+_OLD_IMAGES: Final = frozenset({"update_preimage", "update_before"})
+"""The words of such feeds for the old row of an update."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +98,14 @@ class Columns:
     def is_ordered(self) -> bool:
         """Whether columns order the records: else they are at one position, and the last one of a key counts."""
         return self.timestamp is not None or self.sequence is not None
+
+    @property
+    def is_feed(self) -> bool:
+        """Whether the records are of a change feed, which does not order the changes of a row at one position: a delete there
+        is of the row before. A log is written in order.
+        """
+        is_named = self.delete is not None and self.delete.lower() in _OF_FEEDS
+        return self.is_ordered and (is_named or not _OLD_IMAGES.isdisjoint(self.deletes | self.ignored))
 
     def flag(self, name: str) -> str:
         """An option of these columns as it is written: :func:`flag_of` their side."""

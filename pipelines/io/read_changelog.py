@@ -74,7 +74,9 @@ class ReadChangelog(ReadTable):
       sequence or operation, or do not fit their columns; such records are counted.
 
     A dot in the name of a key column leads into a nested one, ``"customer.id"``, unless a column has the whole name. Ties in
-    sequence and event time are broken by position in the file; with a sequence, a delete sorts before an upsert.
+    sequence and event time are broken by position in the file. Change feeds have no order within a version: there a delete
+    sorts before an upsert. These are files whose column of operations is ``_change_type``, ``change_type``,
+    ``METADATA$ACTION`` or ``__$operation``, or has the old rows of updates (``"update_preimage"``, ``"update_before"``).
     ``with_outputs()`` has a sentence for each bad record; records with a null key or sequence are dropped and counted by
     the table.
 

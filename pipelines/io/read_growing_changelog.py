@@ -44,9 +44,9 @@ class ReadGrowingChangelog(ReadTable):
     * ``idle_after``: the time without a record after which the watermark follows the clock, ``out_of_orderness`` behind it.
       By default it waits for the next record.
 
-    Records of one key that neither the sequence nor the event time orders are ``"ambiguous_position"``: counted, and all but
-    one dropped. Raises ``ValueError`` at construction for a wrong option; InputError in the run, naming the file, for a bad
-    record.
+    Of records of one key that neither the sequence nor the event time orders the last one of a file counts, as in
+    :class:`~beam_joins.io.ReadChangelog`; the others are dropped, and counted as ``"ambiguous_position"``. Raises
+    ``ValueError`` at construction for a wrong option; InputError in the run, naming the file, for a bad record.
 
     >>> ReadGrowingChangelog("orders/*.csv", key="id", timestamp_by="at")  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
@@ -96,4 +96,4 @@ class ReadGrowingChangelog(ReadTable):
         reading = reading_of(columns, names, typed, omitted, is_inferred=is_inferred)
         changes = GrowingFiles(path, FollowedChanges(reading), pa.RecordBatch, event_time, follow=True)
         rows = ChangelogRows(ReadFollowed(changes, reading), reading, names)
-        super().__init__(rows.table(emit=emit, except_columns=omitted, ordered=False).of_run)
+        super().__init__(rows.table(emit=emit, except_columns=omitted).of_run)

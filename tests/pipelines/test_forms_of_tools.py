@@ -58,6 +58,81 @@ def test_the_rows_in_the_end_are_those_of_the_source_in_any_order_of_the_lines(b
     assert sorted(map(str, read_lines(Path("now.jsonl")))) == ["{'id': 1, 'v': 'z'}", "{'id': 3, 'v': 'c'}"]
 
 
+def snowflake(version: int, action: str, n: int, v: str) -> Row:
+    return {"id": n, "v": v, "METADATA$ACTION": action, "METADATA$ISUPDATE": action == "DELETE", "version": version, "at": version}
+
+
+def duck_lake(version: int, change: str, n: int, v: str) -> Row:
+    return {"id": n, "v": v, "change_type": change, "version": version, "at": version}
+
+
+BY_TIME = "--timestamp-by _commit_timestamp --apply-as-deletes _change_type=delete"
+OF_VERSIONS = "--sequence-by version --timestamp-by at"
+FEEDS: dict[str, tuple[str, list[Row]]] = {
+    "Delta, without the old rows": (
+        f"--sequence-by _commit_version {BY_TIME}",
+        [delta(1, "insert", 1, "a"), delta(2, "insert", 1, "z"), delta(2, "delete", 1, "a")],
+    ),
+    "Delta, by time alone": (
+        f"--sequence-by= {BY_TIME} --ignored _change_type=update_preimage",
+        [
+            delta(1, "insert", 1, "a"),
+            delta(2, "update_postimage", 1, "z"),
+            delta(2, "update_preimage", 1, "a"),
+            delta(2, "delete", 1, "a"),
+        ],
+    ),
+    "Delta, under another name": (
+        f"{OF_VERSIONS} --apply-as-deletes op=delete --ignored op=update_preimage",
+        [
+            {"id": 1, "v": v, "op": op, "version": n, "at": n}
+            for n, op, v in [(1, "insert", "a"), (2, "insert", "z"), (2, "delete", "a")]
+        ],
+    ),
+    "Iceberg's changelog view": (
+        f"{OF_VERSIONS} --apply-as-deletes op=DELETE --apply-as-upserts op=INSERT,UPDATE_AFTER --ignored op=UPDATE_BEFORE",
+        [
+            {"id": 1, "v": v, "op": op, "version": n, "at": n}
+            for n, op, v in [(1, "INSERT", "a"), (2, "UPDATE_AFTER", "z"), (2, "DELETE", "a")]
+        ],
+    ),
+    "Snowflake": (
+        f"{OF_VERSIONS} --apply-as-deletes METADATA$ACTION=DELETE",
+        [snowflake(1, "INSERT", 1, "a"), snowflake(2, "INSERT", 1, "z"), snowflake(2, "DELETE", 1, "a")],
+    ),
+    "DuckLake": (
+        f"{OF_VERSIONS} --apply-as-deletes change_type=delete --ignored change_type=update_preimage",
+        [duck_lake(1, "insert", 1, "a"), duck_lake(2, "update_postimage", 1, "z"), duck_lake(2, "update_preimage", 1, "a")],
+    ),
+    "SQL Server": (
+        "--sequence-by position --timestamp-by at --apply-as-deletes __$operation=1 --apply-as-upserts __$operation=2,4",
+        [sql_server(1, 2, 1, "a"), sql_server(5, 2, 1, "z"), sql_server(5, 1, 1, "a")],
+    ),
+}
+"""Feeds that do not order the changes of a version, with their options: an update of row 1, its delete last in the file."""
+
+
+@pytest.mark.parametrize("feed", FEEDS)
+def test_in_a_feed_without_an_order_within_a_version_a_delete_is_of_the_row_before(beam_joins: Run, feed: str) -> None:
+    options, rows = FEEDS[feed]
+    for number, lines in enumerate((rows, rows[::-1])):
+        write(f"rows-{number}.jsonl", *lines)
+        ran = beam_joins(
+            "table",
+            "--input",
+            f"rows-{number}.jsonl",
+            "--key",
+            "id",
+            "--select",
+            "id,v",
+            "--latest",
+            "now.jsonl",
+            *shlex.split(options.replace("$", r"\$")),
+        )
+        assert ran.code == 0, ran.err
+        assert read_lines(Path("now.jsonl")) == [{"id": 1, "v": "z"}]
+
+
 ESTUARY = {"op": "c", "source": {"ts_ms": 1_772_352_000_000, "schema": "public", "table": "t", "loc": [0, 24, 30]}, "uuid": "8a1f"}
 NOT_READ: dict[str, tuple[Row, str]] = {
     "Estuary": (

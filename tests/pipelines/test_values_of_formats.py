@@ -23,7 +23,7 @@ from beam_joins.errors import InputError, OutputError
 from beam_joins.exact_casts import as_plain
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.formats.arrow import ArrowReader, arrow_schema, whole_arrow
-from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, with_uuids_as_text
+from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, whole_avro, with_uuids_as_text
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.columnar import column_rows, row_dicts
 from beam_joins.pipelines.formats.csv import CsvEncoder
@@ -292,6 +292,17 @@ def test_a_byte_order_mark_before_lines_of_json_is_none_of_them(tmp_path: Path, 
     path.write_bytes(MARK[:2])
     with pytest.raises(NotWhole):
         list(whole_json(Growing(str(path), 0, False, None)))
+
+
+def test_the_places_of_a_growing_avro_file_are_in_the_order_of_its_records(tmp_path: Path) -> None:
+    path = tmp_path / "rows.avro"
+    with path.open("wb") as file:
+        schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+        fastavro.writer(file, schema, [{"id": 7}] * 50_000, codec="deflate", sync_interval=10_000)
+    blocks = [rows for _, block in whole_avro(Growing(str(path), 0, True, None)) for rows in block(None)]
+    places = [place for rows in blocks for place in rows.places.to_pylist()]
+    assert len(blocks) > 1
+    assert places == sorted(set(places))
 
 
 def test_nested_pairs_are_written_as_their_schema_says() -> None:

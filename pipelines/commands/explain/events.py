@@ -66,7 +66,7 @@ class ExplainedSide(NamedTuple):
                 _KEY: None if None in key else key if len(key) > 1 else key[0],
                 _TIME: NO_TIME if position is None else position,
                 _SEQUENCE: None if position is None else (position, *(each or 0 for each in within)),
-                _TIE: (columns.time_of(record), place if deleted or columns.sequence is None else place + BEHIND_DELETES),
+                _TIE: (columns.time_of(record), place + BEHIND_DELETES if columns.is_feed and not deleted else place),
                 _OPERATION: "t" if columns.is_truncate(record) else "d" if deleted else "u",
                 _RECORD: dict(record),
             }

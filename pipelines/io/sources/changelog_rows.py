@@ -49,11 +49,8 @@ class ChangelogRows(NamedTuple):
         without_earlier: Literal["fail", "drop"] = "fail",
         completed_by: Complete | None = None,
         except_columns: Sequence[str] = (),
-        ordered: bool = True,
     ) -> Reads:
-        """The transform that reads the table of the rows; ``ordered``: by their places where nothing else orders
-        them.
-        """
+        """The transform that reads the table of the rows."""
         is_typed = "row" in self.reading.forms
         made = table_of(
             self.reading,
@@ -62,7 +59,6 @@ class ChangelogRows(NamedTuple):
             without_earlier=without_earlier,
             completed_by=completed_by,
             except_columns=except_columns if is_typed else (),
-            ordered=ordered,
         )
         return Reads(self.read, made, self.reading.about.names, self.reading.columns.is_ordered)
 

@@ -109,11 +109,9 @@ def table_of(
     without_earlier: Literal["fail", "drop"] = "fail",
     completed_by: Complete | None = None,
     except_columns: Sequence[str] = (),
-    ordered: bool = True,
 ) -> TableFromChangelog:
-    """Makes the table of records that are read so: by the key that the reader makes, or one in their ``key`` columns.
-
-    ``ordered``: the places of the records order what nothing else does.
+    """Makes the table of records that are read so: by the key that the reader makes, or one in their ``key`` columns. Their
+    places order what nothing else does.
     """
     columns = reading.columns
     return TableFromChangelog(
@@ -124,7 +122,7 @@ def table_of(
         unchanged_by=vectorized(partial(_left_out, reading)) if columns.left_out is not None else None,
         completed_by=completed_by if columns.left_out is not None else None,
         without_earlier=without_earlier,
-        tie_break_by=None if not ordered else PLACE if columns.sequence is None or columns.enveloped else vectorized(_ties),
+        tie_break_by=vectorized(_ties_of_feed) if columns.is_feed else PLACE,
         apply_as_deletes=DELETED,
         apply_as_inserts=vectorized(_lives) if columns.life is not None else None,
         apply_as_truncates=vectorized(_empties) if columns.truncates else None,
@@ -133,8 +131,8 @@ def table_of(
     )
 
 
-def _ties(rows: pa.RecordBatch) -> pa.Array:
-    """The order of records with the same sequence and time: an upsert is behind a delete, which is of the row before
+def _ties_of_feed(rows: pa.RecordBatch) -> pa.Array:
+    """The order of records of a feed with the same sequence and time: an upsert is behind a delete, which is of the row before
     it.
     """
     return pc.if_else(rows[DELETED], rows[PLACE], pc.add(rows[PLACE], BEHIND_DELETES))
