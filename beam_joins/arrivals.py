@@ -23,7 +23,7 @@ ARRIVES: Final = "arrives"
 """The column that says whether a row comes to its key, by an insert or an update that has changed the key: true, or
 the text of a :class:`Life`.
 """
-_COMES, _AGAIN, _COMMAS = "i", "a", 3
+_COMES, _AGAIN, _ALONE, _COMMAS = "i", "a", "n", 3
 _RANK_BYTES: Final = 4
 
 
@@ -33,7 +33,8 @@ class Life(NamedTuple):
     ``arrives``: the row was inserted at this key, or moved to it. ``before`` and ``after``: hashes of the row
     before and after the change; empty where the log does not have the whole row. ``transaction``: the name of the
     transaction; empty where all changes of a transaction have the same position. ``again``: the log may contain
-    the same change twice, at different places.
+    the same change twice, at different places. ``alone``: the log may lack earlier changes, as a compacted topic does,
+    so that a row of an earlier transaction is no more at the key to which this one comes.
 
     >>> Life(True, after="1f").text(), Life.of("i,,1f,").after, Life.of(None).arrives, Life.of(True).arrives
     ('i,,1f,', '1f', False, True)
@@ -44,11 +45,12 @@ class Life(NamedTuple):
     after: str = ""
     transaction: str = ""
     again: bool = False
+    alone: bool = False
 
     def text(self) -> str | None:
         """The fields encoded as one text; ``None`` where all have their defaults."""
-        comes = (_COMES if self.arrives else "") + (_AGAIN if self.arrives and self.again else "")
-        return f"{comes},{self.before},{self.after},{self.transaction}" if any(self[:-1]) else None
+        comes = _COMES + _ALONE * self.alone + _AGAIN * self.again if self.arrives else ""
+        return f"{comes},{self.before},{self.after},{self.transaction}" if any(self[:-2]) else None
 
     @staticmethod
     def is_text(text: str) -> bool:
@@ -61,7 +63,7 @@ class Life(NamedTuple):
         if not isinstance(text, str) or not text:
             return cls(bool(text))
         comes, before, after, transaction = text.split(",", _COMMAS)
-        return cls(comes.startswith(_COMES), before, after, transaction, comes.endswith(_AGAIN))
+        return cls(comes.startswith(_COMES), before, after, transaction, _AGAIN in comes, _ALONE in comes)
 
 
 def settled(
@@ -74,7 +76,7 @@ def settled(
     """Replaces a delete behind which another row stays at its key by that row.
 
     ``remembered`` are the last records of the steps before, up to the position ``frontier``, and ``several`` the
-    rows of keys that had several there, as their transaction was not whole; such rows at the end are given too. No row
+    rows of keys that had several there, as their transaction was not whole; such rows at the end of a step are given too. No row
     stays behind one of the ``truncates``.
     """
     if ARRIVES not in new.column_names:
@@ -87,7 +89,7 @@ def settled(
         index = np.where(left < 0, np.arange(len(rows)), left)[first:]
         for name in {"value", UNCHANGED, ARRIVES} & {*new.column_names}:
             new = new.set_column(new.schema.get_field_index(name), name, combine_chunks(rows[name]).take(pa.array(index)))
-    return new, _several(rows, keys) if keys else None
+    return new, _several(rows, keys) if keys and ORDER in rows.column_names else None
 
 
 def _several(rows: pa.Table, keys: Sequence["_Rows"]) -> pa.Table:
@@ -127,7 +129,8 @@ def rows_left(
 
     A key has no row or one before a transaction, one more with each row that arrives, and one less with each
     delete; none behind a truncate. Where the records have hashes, a delete or an update applies to the row whose hash
-    is its ``before``; else a delete applies to the first of the rows, and an update to the last. Of rows with one
+    is its ``before``; else a delete applies to the first of the rows, and an update to the last. A row that comes
+    ``alone`` replaces the row of an earlier transaction. Of rows with one
     ``within`` the last one counts. New rows begin at ``first``; as many as ``begun`` before them are of keys that had
     several at the ``frontier``.
 
@@ -227,6 +230,8 @@ class _Rows:
     def write(self, record: int, life: Life) -> None:
         """A row comes, for the first time or again, or another one takes the place of the row that it was before."""
         row = _Row(record, life.after)
+        if life.alone:
+            self.rows = [each for each in self.rows if each.content]
         if life.again and (again := [n for n, each in enumerate(self.rows) if each.content == life.after]):
             self.rows[again[0]] = row
         elif life.arrives or not self.rows:

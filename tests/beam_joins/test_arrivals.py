@@ -253,3 +253,44 @@ def test_the_same_change_twice_is_one() -> None:
     batch, dropped = upsert(rows, "updates")
     assert content([batch], 1) == {}, "a row that has come and has gone"
     assert dropped["reason"].to_pylist() == ["duplicate_position", ABSENT_DELETE, SUPERSEDED]
+
+
+def holed(draw: random.Random) -> tuple[list[dict[str, Any]], int, Rows]:
+    """A log with old rows whose first records a topic has compacted, how many of them were read before that, and the last row
+    of each key.
+    """
+    rows, log, number = Rows(), list[dict[str, Any]](), 0
+    for position in range(draw.randrange(2, 7)):
+        for n in range(draw.randrange(1, 5)):
+            key, number = draw.randrange(3), number + 1
+            value = None if key in rows and draw.random() < 0.5 else f"v{number}"
+            log.append(row(key, value, position, n, Life(key not in rows, rows.get(key, ""), value or "", alone=True)))
+            rows.pop(key, None) if value is None else rows.__setitem__(key, value)
+    head = draw.randrange(len(log) + 1)
+    read = draw.randrange(head + 1)
+    last = {each["key"]: n for n, each in enumerate(log[:head])}
+    kept = [each for n, each in enumerate(log[:head]) if last[each["key"]] == n and (each["value"] or draw.random() < 0.5)]
+    left = log[:read] + [each for each in kept if each not in log[:read]] + log[head:]
+    expected = {each["key"]: each["value"] for each in left}
+    return left, read, {key: value for key, value in expected.items() if value is not None}
+
+
+@examples(300)
+@given(st.randoms(use_true_random=False))
+def test_of_a_compacted_log_the_last_record_of_each_key_counts_in_one_step_and_in_many(draw: random.Random) -> None:
+    log, read, expected = holed(draw)
+    batch, _ = upsert(parts_of(log)[0], "updates")
+    assert content([batch], 1 << 40) == expected
+    while 0 < read < len(log) and log[read - 1]["position"] == log[read]["position"]:
+        read -= 1  # a step that ends within a transaction may see another order
+    state, rows = ChangelogState(), Rows()
+    for some in (log[:read], log[read:]):
+        batch, _, state = stepped(state, some)
+        rows = content([batch], 1 << 40, rows)
+    assert rows == expected
+
+
+def test_a_whole_changelog_may_end_within_a_transaction_that_has_brought_a_row_to_an_occupied_key() -> None:
+    log = [row(2, "Ben", 1, 0, Life(True, after="Ben")), row(2, "Ada", 2, 0, Life(True, after="Ada"))]
+    log += [row(2, None, 2, 1, Life(before="Ada")), row(2, "Eve", 2, 2, Life(True, after="Eve"))]
+    assert content([upsert(parts_of(log)[0], "updates")[0]], 2) == {2: "Eve"}

@@ -128,7 +128,7 @@ class Debezium:
         if change.operation == DELETE:
             yield self._leaving(change._replace(before=self._content(change.row)))
         elif change.operation == INSERT:
-            yield change._replace(after=content(change.row))
+            yield change._replace(after=content(change.row), alone=True)
         elif old is None or old == NULL or change.operation == TRUNCATE:
             yield change
         else:

@@ -170,7 +170,7 @@ def marked_text(change: RowChange, place: int) -> bytes:
     # what only its place in the file orders is another change when it is sent again, known by its row
     again = change.order is None
     arrives = change.operation == INSERT and bool(change.after or not again)
-    life = Life(arrives, change.before, change.after, change.transaction, again)
+    life = Life(arrives, change.before, change.after, change.transaction, again, change.alone)
     left_out = msgspec.json.encode(change.unchanged).decode() if change.unchanged else None
     members = {
         OPERATION: UPSERT if change.operation == INSERT else change.operation,

@@ -90,7 +90,7 @@ class Maxwell:
             require_whole(unchanged, "run MySQL with binlog_row_image=FULL, and Maxwell with output_nulls=true")
             yield RowChange(table, DELETE, left, time, position, order, key, log=log)
         operation = INSERT if left is not None else _ROWS[event.type]
-        yield RowChange(table, operation, row, time, position, order, key, None, partial, log, unchanged)
+        yield RowChange(table, operation, row, time, position, order, key, None, partial, log, unchanged, alone=operation == INSERT)
 
     def _left_out(self, table: str, kind: str, row: bytes, old: bytes | None, key: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
         """The columns that an update leaves out as they did not change, and whether there may be others."""

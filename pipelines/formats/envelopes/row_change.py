@@ -37,7 +37,8 @@ class RowChange(NamedTuple):
     names what ``position`` is of, where that can change: numbers of two logs cannot be compared.
     ``unchanged`` are the columns that the row does not have, as they did not change. ``before`` and ``after``
     are the :func:`content` of the row as it was and is, empty where the log does not have it whole, and
-    ``transaction`` names the transaction where those of one may have several positions.
+    ``transaction`` names the transaction where those of one may have several positions. ``alone``: an insert
+    shows that the row that was at its key is gone, though the log may not have its delete any more.
     """
 
     table: str
@@ -54,6 +55,7 @@ class RowChange(NamedTuple):
     before: str = ""
     after: str = ""
     transaction: str = ""
+    alone: bool = False
 
 
 class Envelope(Protocol):
