@@ -191,7 +191,7 @@ def step(
 
     A row at or before the frontier is late, and among the dropped rows. The last one of a key that is newer
     than the last record of its key is applied too, as a change right behind the frontier, and dropped as
-    ``"late_applied"``; others, and those with timestamps before the ``horizon``, up to which deletes are
+    ``"late_applied"``; others, those of absent rows with timestamps before the ``horizon``, up to which deletes are
     forgotten, and those before the last truncate, as ``"late_stale"``. A late delete that is applied and makes no change
     is an :data:`ABSENT_DELETE` too. A late truncate from before the horizon is not applied: the rows that it would delete are
     dropped as ``"late_stale"``.
@@ -210,7 +210,7 @@ def step(
         deletes_known = deletes_known.filter(pc.greater_equal(deletes_known["timestamp"], horizon))
     remembered = [each for each in (rows_known, deletes_known) if each is not None]
     older = [not_emptied(each, state.emptied) for each in remembered]
-    new, late = _able(state, new, horizon)
+    new, late = _able(state, new, horizon, rows_known)
     if truncates is not None and horizon is not None and state.frontier is not None:
         is_late = (integers(truncates["position"]) <= state.frontier) & (integers(truncates["timestamp"]) < horizon)
         stale, truncates = (truncates.filter(pa.array(each)) for each in (is_late, ~is_late))
@@ -269,15 +269,18 @@ def _several(known: Arrangement, touched: pa.Table | None, now: pa.Table | None)
     return known.replaced(combine_chunks(gone[ORDER]), some.slice(0, 0) if now is None else now)
 
 
-def _able(state: ChangelogState, rows: pa.Table, horizon: int | None) -> tuple[pa.Table, list[pa.Table]]:
+def _able(state: ChangelogState, rows: pa.Table, horizon: int | None, present: pa.Table | None) -> tuple[pa.Table, list[pa.Table]]:
     """The rows without late ones that cannot be applied, as a later delete of their keys can have been forgotten, or as
-    a truncate is behind them; and those, with their reason.
+    a truncate is behind them; and those, with their reason. No delete is behind the ``present`` rows of the state.
     """
     if state.frontier is None:
         return rows, []
     stale = before_truncate(rows, state.emptied)
     if horizon is not None:
-        stale |= integers(rows["timestamp"]) < horizon
+        early = integers(rows["timestamp"]) < horizon
+        if present is not None:
+            early &= ~pc.is_in(rows[ORDER], value_set=combine_chunks(present[ORDER])).to_numpy()
+        stale |= early
     stale &= integers(rows["position"]) <= state.frontier
     return (rows.filter(pa.array(~stale)), [_with_reason(rows.filter(pa.array(stale)), "late_stale")]) if stale.any() else (rows, [])
 

@@ -56,8 +56,9 @@ class LateTable:
     def _applied(self, key: bytes, late: list[Record], in_time: list[int], horizon: int | None) -> Record | None:
         if self.frontier is None or self._after in in_time:
             return None
-        able = [record for record in late if horizon is None or record.timestamp >= horizon]
         last = self._last.get(key)
+        is_present = last is not None and last.value is not None
+        able = [record for record in late if horizon is None or is_present or record.timestamp >= horizon]
         if last is not None and last.value is None and horizon is not None and last.timestamp < horizon:
             last = None
         newest = max(able, key=_place, default=None)
@@ -115,3 +116,13 @@ def test_late_records_are_applied_or_reported_as_one_by_one(steps: list[tuple[li
 
 def _by(change: Change[bytes, bytes]) -> tuple[bytes, int]:
     return change.key, change.position
+
+
+def test_a_row_that_is_present_takes_a_newer_record_from_before_the_remembered_deletes() -> None:
+    far, now = 1 << 55, 1_772_352_000_000_000
+    records = [Record(b"a", b"1", now, now), Record(b"b", b"2", far, far)]
+    _, _, state = step(ChangelogState(), rows_of(records), "updates", horizon=None)
+    late = [Record(b"a", b"3", now + 5, now + 5), Record(b"c", b"4", now + 6, now + 6)]
+    batch, dropped, _ = step(state, rows_of(late), "updates", horizon=far - 1)
+    assert [(change.key, change.new) for change in batch] == [(b"a", b"3")]
+    assert sorted(dropped["reason"].to_pylist()) == ["late_applied", "late_stale"]
