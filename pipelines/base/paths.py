@@ -80,6 +80,17 @@ def files_at(path: str) -> tuple[list[ListedFile], bool]:
     return (files := matching(f"{path}/*")), bool(files)
 
 
+def fixed_folder(pattern: str) -> str:
+    """The folder of this name, or else the last one before the first special character of a pattern.
+
+    >>> fixed_folder("s3://bucket/in/day-*/*.parquet"), fixed_folder("s3://bucket/in/")
+    ('s3://bucket/in', 's3://bucket/in')
+    """
+    before = _PATTERN.split(pattern)[0]
+    folder = os.path.dirname(before) if before != pattern and not os.path.isdir(pattern) else pattern.rstrip("/")
+    return absolute(folder)
+
+
 def beginning_with(prefix: str) -> list[str]:
     """The files whose paths begin with the prefix, in its directory."""
     if is_local(prefix):

@@ -1,7 +1,7 @@
 """Finds the files of a changelog, and inspects them before the run starts."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +11,7 @@ import pyarrow as pa
 from beam_joins.errors import InputError
 from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.base.extras import MissingExtra
+from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import (
     LOOK_RECORDS,
@@ -58,6 +59,7 @@ def find_changelog(
         columns.
     """
     if os.path.isdir(pattern) and not folders:
+        _require_plain(name, pattern, ())
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
     files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, columns.envelopes))
     if not files:
@@ -88,6 +90,7 @@ def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> t
         matched, folder = files_at(pattern)
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
         raise InputError(f"{name}: cannot look for {pattern}: {cause(error)}") from error
+    _require_plain(name, pattern, [file.path for file in matched])
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
     if envelopes is None:
         formats: Sequence[Format] = FORMAT_NAMES
@@ -109,6 +112,13 @@ def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> t
         if not folder or has_format(file.path)
         for format_ in [format_of(name, shown(file.path), formats).name]
     )
+
+
+def _require_plain(name: str, pattern: str, paths: Iterable[str]) -> None:
+    try:
+        require_plain(pattern, paths)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
 
 
 def nothing_at(name: str, pattern: str, files: Sequence[File]) -> str:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import files_at, is_local, require_file_system, require_seen
 from beam_joins.pipelines.formats.columnar import require_names
 from beam_joins.pipelines.formats.parquet import require_held
@@ -57,6 +58,7 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
             files, is_folder = files_at(path)
         except OSError as error:
             raise InputError(f"cannot look for {path}: {cause(error)}") from error
+        require_plain(path, [file.path for file in files])
         self._sizes = {file.path: file.bytes for file in files if not is_folder or file.path.endswith(SUFFIX)}
         self.paths = list(self._sizes)
         if not self.paths:

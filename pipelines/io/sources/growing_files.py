@@ -12,6 +12,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import absolute, matching, require_file_system
 from beam_joins.pipelines.formats.file_parts import Block, Growing, NotWhole
 from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
@@ -85,9 +86,11 @@ def growing_schema(pattern: str) -> pa.Schema | None:
 
 def _matching(pattern: str) -> list[ListedFile]:
     try:
-        return matching(pattern)
+        files = matching(pattern)
     except OSError as error:
         raise InputError(f"cannot look for {pattern}: {cause(error)}") from error
+    require_plain(pattern, [file.path for file in files])
+    return files
 
 
 @dataclass(frozen=True)
