@@ -40,7 +40,7 @@ def require_plain(pattern: str, files: Iterable[str]) -> None:
     paths = list(files)
     data = [path for path in paths if path.lower().endswith(_DATA)]
     if of_duck_lake := next(filter(_OF_DUCK_LAKE.search, data), None):
-        raise InputError(f"{_shown(of_duck_lake)} is a file of a DuckLake, whose catalog says which rows of its files count: {_BY_ITS_OWN}")
+        raise InputError(f"{_shown(of_duck_lake)} is a file of a DuckLake, whose catalog says which rows count: {_BY_ITS_OWN}")
     for path in _by_folder(data):
         _require_outside(*os.path.split(path))
     if not paths and (os.path.isdir(pattern) or pattern.lower().endswith(_DATA) or not is_local(pattern)):

@@ -80,7 +80,14 @@ def test_files_of_a_duck_lake_are_refused_by_their_names(own_directory: Path) ->
 def test_what_lies_beside_a_lake_or_is_its_log_is_read(own_directory: Path, store: Store) -> None:
     for log in LOGS.values():
         lake(log, "1.parquet")
-    for path in ("t/notes.csv", "other/1.parquet", "t/_delta_log/1.checkpoint.parquet", "metadata/orders.json", "schema/a", "1.parquet"):
+    for path in (
+        "t/notes.csv",
+        "other/1.parquet",
+        "t/_delta_log/1.checkpoint.parquet",
+        "metadata/orders.json",
+        "schema/a",
+        "1.parquet",
+    ):
         Path(path).parent.mkdir(exist_ok=True)
         Path(path).touch()
         looked_at(path)

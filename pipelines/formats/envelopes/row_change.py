@@ -1,6 +1,5 @@
 """One change of one row, read from an envelope."""
 
-import datetime as dt
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -11,7 +10,6 @@ import msgspec
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
-from beam_joins.iso_times import EPOCH
 from beam_joins.pipelines.formats.types.exact_json import object_text
 
 INSERT, UPSERT, DELETE, TRUNCATE = "i", "u", "d", "t"
@@ -127,16 +125,6 @@ def require_one_table(wanted: str, tables: Collection[str]) -> None:
     if len(tables) > 1 and not is_pattern(wanted):
         names = " and ".join(sorted(tables)[:_TABLES_SHOWN])
         raise ValueError(f"has rows of {names}: name one as the table, or several by a pattern such as '*'")
-
-
-def microseconds(text: str) -> int:
-    """Microseconds since the epoch of an ISO 8601 text, in UTC if it does not say; raises ValueError.
-
-    >>> microseconds("1970-01-01 01:00:00.5+01")
-    500000
-    """
-    time = dt.datetime.fromisoformat(text)
-    return (time.replace(tzinfo=time.tzinfo or dt.UTC) - EPOCH) // dt.timedelta(microseconds=1)
 
 
 def lsn(text: str) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from beam_joins.iso_times import micros_of_text
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
     INSERT,
@@ -26,7 +27,6 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     is_meant,
     key_left,
     lsn,
-    microseconds,
     require_whole,
 )
 from beam_joins.pipelines.formats.types.exact_json import object_text
@@ -190,7 +190,7 @@ class Wal2Json:
         at = place.nextlsn or place.lsn
         if at is None or place.timestamp is None:
             raise ValueError("a line without lsn or timestamp: read the slot with include-lsn and include-timestamp")
-        time, position = microseconds(place.timestamp), lsn(at)
+        time, position = micros_of_text(place.timestamp), lsn(at)
         if action == "T":
             yield RowChange(table, TRUNCATE, NO_ROW, time, position, order, key)
             return
