@@ -9,7 +9,7 @@ import pyarrow as pa
 from beam_joins.keys.canonical import encode
 from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import MadeRows
-from beam_joins.pipelines.formats.changelog_columns import KEY
+from beam_joins.pipelines.formats.changelog_columns import KEY, reference_at
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.exact_rows import ExactRows, row_text
 from beam_joins.pipelines.formats.file_parts import Part
@@ -21,6 +21,7 @@ from beam_joins.pipelines.formats.record_batch_parser import (
     record_batch,
     structs_one_by_one,
 )
+from beam_joins.pipelines.formats.types.extended_json import in_python
 
 IGNORED: Final = "ignored_operation"
 
@@ -92,7 +93,7 @@ class _Objects:
     def __init__(self, raw: RawRows, reading: Reading) -> None:
         self.values, self.keys, self.faults = list[Any](), list[Any](), dict[int, str]()
         omitted = reading.omitted
-        for n, value in enumerate(raw.objects()):
+        for n, value in enumerate(map(in_python, raw.objects()) if reading.in_python else raw.objects()):
             key = None
             if isinstance(value, str):
                 self.faults[n] = value
@@ -149,8 +150,8 @@ def _fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_li
     """Why a record has no place in the columns, or None."""
     fault = reading.fault(row) or _type_fault(raw, n, row, reading, of_lines=of_lines)
     key = reading.columns.key
-    if fault and reading.columns.enveloped and key and all(row.get(column) is not None for column in key):
-        named = ", ".join(f"{column} {row[column]!r}" for column in key)
+    if fault and reading.columns.enveloped and key and all(reference_at(row, column) is not None for column in key):
+        named = ", ".join(f"{column} {reference_at(row, column)!r}" for column in key)
         return f"{fault}; without the change the row with {named} is not right"
     return fault
 

@@ -16,7 +16,7 @@ from beam_joins.pipelines.changelogs.first_look import (
     is_time,
     may_be_positions,
 )
-from beam_joins.pipelines.formats.changelog_columns import Columns
+from beam_joins.pipelines.formats.changelog_columns import WITHIN, Columns, reference_at
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence
 from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES, NOT_READ, READERS, SHOWN_BY
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, Waiting
@@ -153,7 +153,11 @@ class Changelog:
             self._require_in_table(self.table, named)
             return
         columns = self.seen
-        missing = dict.fromkeys(each for each in named if each[1] not in columns) if columns else {}
+        missing = (
+            dict.fromkeys(each for each in named if each[1] not in columns and each[1].partition(WITHIN)[0] not in columns)
+            if columns
+            else {}
+        )
         if self.columns.enveloped:
             missing = {each: None for each in missing if self._shows_absent(each[1])}
         empty = {option: f"{self.columns.flag(option)}=" for option in ("apply_as_deletes", "timestamp_by", "sequence_by")}
@@ -238,7 +242,7 @@ class Changelog:
         """
         if self.table is not None:
             return [self.table.kinds[column]] if column in self.table.kinds else []
-        return sorted({kind(row[column]) for row in self.first if row.get(column) is not None})
+        return sorted({kind(value) for row in self.first if (value := reference_at(row, column)) is not None})
 
     def first_kind_of(self, column: str) -> str | None:
         """The kind of the column's values, in words, in the first record looked at that has a key in it, or as the
@@ -246,7 +250,7 @@ class Changelog:
         """
         if self.table is not None:
             return self.table.kinds.get(column)
-        return next((held for row in self.first if (held := kind(row.get(column))) in KEY_TYPES), None)
+        return next((held for row in self.first if (held := kind(reference_at(row, column))) in KEY_TYPES), None)
 
 
 def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:

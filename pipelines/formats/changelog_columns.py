@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from beam_joins.iso_times import EPOCH, NO_TIME, has_nanoseconds, micros_of_text
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
 from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.types.extended_json import identity
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -204,7 +205,9 @@ class Columns:
         try:
             if self.is_truncate(row):
                 return self._order_fault(row)
-            of_key = next(filter(None, (key_fault(column, row[column]) for column in self.key)), None)
+            of_key = next(
+                filter(None, (key_fault(column, value_at(row, column), documents=self.enveloped) for column in self.key)), None
+            )
             return of_key or self._operation_fault(row) or self._order_fault(row)
         except KeyError as error:
             return f"no column {error}"
@@ -259,6 +262,10 @@ def flag_of(side: str | None, option: str) -> str:
     return f"--{side}{'-' if side else ''}{option.replace('_', '-')}"
 
 
+WITHIN: Final = ".$"
+"""The sign of a path to a member of MongoDB's extended JSON, such as ``_id.$oid``."""
+
+
 class Envelopes(NamedTuple):
     """The envelopes of rows, as options describe them.
 
@@ -297,23 +304,51 @@ def enveloped(side: str | None, envelopes: Envelopes = _UNDESCRIBED) -> Columns:
     )
 
 
-def key_fault(column: str, key: object) -> str | None:
-    """The fault that makes a value unusable as a key or a reference, or None.
+def key_fault(column: str, key: object, *, documents: bool = False) -> str | None:
+    """The fault that makes a value unusable as a key or a reference, or None. An object is usable if it is a value of MongoDB's
+    extended JSON, or with ``documents``.
 
     >>> key_fault("id", 1.5)
     "column 'id' is no key: 1.5 (keys are whole numbers, text, true or false)"
     """
-    if key is None or isinstance(plain_key(key), int | str | bytes):
+    is_usable = not isinstance(key, dict) or documents or (bool(key) and all(name.startswith("$") for name in key))
+    if key is None or (is_usable and isinstance(plain_key(key), int | str | bytes)):
         return None
     return f"column '{column}' is no key: {shown(key)} (keys are whole numbers, text, true or false)"
 
 
-def plain_key(value: Any) -> Any:
-    """A value as it is a key: a date is its text, else as :func:`whole` gives it.
+def value_at(row: Row, column: str) -> Any:
+    """The value in a column, or at a path to a member of MongoDB's extended JSON, which begins with a dollar sign. Raises KeyError.
 
-    >>> plain_key(dt.date(2026, 3, 1)), plain_key(Decimal("7.00"))
-    ('2026-03-01', 7)
+    >>> value_at({"_id": {"$oid": "65f0"}}, "_id.$oid")
+    '65f0'
     """
+    if column in row or WITHIN not in column:
+        return row[column]
+    value: Any = row
+    for name in column.split("."):
+        if not isinstance(value, dict) or name not in value:
+            raise KeyError(column)
+        value = value[name]
+    return value
+
+
+def reference_at(row: Row, column: str) -> Any:
+    """The value of a column with a reference; None in a row without it."""
+    try:
+        return value_at(row, column)
+    except KeyError:
+        return None
+
+
+def plain_key(value: Any) -> Any:
+    """A value as it is a key: a date is its text, a document its identity, else as :func:`whole_number` gives it.
+
+    >>> plain_key(dt.date(2026, 3, 1)), plain_key(Decimal("7.00")), plain_key({"$numberLong": "7"}), plain_key({"$oid": "65f0"})
+    ('2026-03-01', 7, 7, '{"$oid":"65f0"}')
+    """
+    if isinstance(value, dict) and value:
+        value = identity(value)
     return value.isoformat() if isinstance(value, dt.date) else whole_number(value)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_joins.keys.opaque import opaque_keys, opaque_values
-from beam_joins.pipelines.formats.changelog_columns import DELETED, KEY, PLACE, REFERENCE, TIME, plain_key
+from beam_joins.pipelines.formats.changelog_columns import DELETED, KEY, PLACE, REFERENCE, TIME, plain_key, reference_at
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import record_batch, structs_one_by_one
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
@@ -83,7 +83,7 @@ def row_text(row: dict[str, Any], reading: Reading) -> bytes:
 
 def _key_of(row: dict[str, Any], columns: tuple[str, ...], kind: pa.DataType) -> Any:
     """The key that columns of a row make, null where one of them is."""
-    parts = [plain_key(row.get(column)) for column in columns]
+    parts = [plain_key(reference_at(row, column)) for column in columns]
     if not pa.types.is_struct(kind):
         return parts[0]
     return None if None in parts else {field.name: part for field, part in zip(kind, parts, strict=True)}

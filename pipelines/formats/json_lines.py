@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from beam_joins.keys.key_columns import Bools, Ints
+from beam_joins.pipelines.formats.changelog_columns import WITHIN
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
@@ -217,6 +218,8 @@ def _columns(data: bytes, begins: Ints, ends: Ints, reading: Reading) -> dict[st
 
 def _schema(lines: Iterable[bytes], reading: Reading) -> pa.Schema | None:
     """The columns that are read, of the types that they have in these lines; None if that cannot be told."""
+    if any(WITHIN in name for name in reading.names()):
+        return None
     rows = [row for row in map(object_of, lines) if isinstance(row, dict)]
     types = reading.keys
     for name in reading.numbers:

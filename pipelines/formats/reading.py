@@ -24,6 +24,7 @@ from beam_joins.pipelines.formats.changelog_columns import (
     Unit,
     key_fault,
     plain_key,
+    reference_at,
     shown,
 )
 from beam_joins.pipelines.formats.types.exact_json import BytesText
@@ -61,7 +62,9 @@ class Reading:
     text, ``columns`` for a struct of the types ``typed``, by the names that columns get, whose bytes are text in
     ``bytes_text``. Or one of the forms of Python: ``row`` for columns of the types ``typed`` beside those about the
     change, which have the key too; ``object`` for dicts without the columns ``omitted``, with the key that lies at
-    ``paths`` within them. An envelope that says other types than those ``expected`` is a bad record. The ``repr``, by which runs
+    ``paths`` within them, and
+    with ``in_python`` numbers for the objects of MongoDB's extended JSON that stand for some. An envelope that
+    says other types than those ``expected`` is a bad record. The ``repr``, by which runs
     are compared, is without the columns of rows, of which a later run may have more.
 
     >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), reference=("by",))
@@ -84,6 +87,7 @@ class Reading:
     typed: pa.Schema | None = field(default=None, repr=False)
     bytes_text: BytesText = field(default="base64", repr=False)
     paths: tuple[tuple[str, ...], ...] = ()
+    in_python: bool = field(default=False, repr=False)
     omitted: frozenset[str] = frozenset()
     expected: pa.Schema | None = field(default=None, repr=False)
 
@@ -203,7 +207,7 @@ class Reading:
         if self.columns.is_truncate(row):
             return fault
         for column in self.reference:
-            fault = fault or key_fault(column, row.get(column))
+            fault = fault or key_fault(column, reference_at(row, column), documents=self.columns.enveloped)
         for column in self.numbers:
             if fault is None and not isinstance(number := row.get(column), int | float | Decimal | None):
                 fault = f"column '{column}' is not a number: {shown(number)}"
@@ -272,7 +276,7 @@ def kind(value: object) -> Kind:
 
 
 def _kind_fault(row: Row, column: str, expected: Kind) -> str | None:
-    value = plain_key(row.get(column))
+    value = plain_key(reference_at(row, column))
     if value is None:
         return None
     if kind(value) != expected:

@@ -195,12 +195,17 @@ def test_changes_of_the_schema_are_passed_over_and_counted() -> None:
         ({"commit_lsn": "ffffffff:00000001:0001"}, "does not fit in 64 bits"),
         ({"scn": "12:3"}, "'12:3' is no system change number of Oracle"),
         ({"snapshot": "incremental"}, "a row of a snapshot (incremental) without a place in the log"),
-        ({"connector": "db2"}, "an event whose source has none of lsn, pos, commit_lsn, scn, ord and commit_ts"),
+        ({}, "an event whose source has none of lsn, pos, commit_lsn, scn, ord and commit_ts"),
+        ({"connector": "db2", "commit_lsn": "00000000:00000000:00043b6b"}, "an event of the connector db2, whose places in the log"),
+        ({"connector": "informix", "commit_lsn": "281478091903128"}, "an event of the connector informix, whose places"),
+        ({"connector": "cassandra", "file": "CommitLog-6-1.log", "pos": 9}, "an event of the connector cassandra, whose places"),
+        ({"connector": "yugabytedb", "lsn": "1:4::0:0"}, "an event of the connector yugabytedb, whose places"),
+        ({"connector": "vitess", "vgtid": "[]"}, "an event of the connector vitess, whose places"),
         ({"file": "", "pos": 0}, "an event whose source has a pos but no file of a binary log"),
     ],
 )
 def test_a_source_that_gives_no_place_is_a_bad_record(source: dict[str, Any], says: str) -> None:
-    actual = changes_of(DebeziumJson(), json.dumps(event(1, {"connector": "x", **source})).encode())
+    actual = changes_of(DebeziumJson(), json.dumps(event(1, {"connector": "mysql", **source})).encode())
     assert isinstance(actual, str)
     assert says in actual
 

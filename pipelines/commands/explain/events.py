@@ -13,7 +13,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import Change, CombinedKey, ForeignKeyJoin, TableFromChangelog, TableTableJoin, TableToChanges
 from beam_joins.how import How
 from beam_joins.iso_times import EPOCH, NO_TIME
-from beam_joins.pipelines.formats.changelog_columns import Columns, plain_key
+from beam_joins.pipelines.formats.changelog_columns import Columns, plain_key, reference_at
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES
 from beam_joins.pipelines.runners.runner import ENGINE
 
@@ -58,8 +58,8 @@ class ExplainedSide(NamedTuple):
             if columns.is_ignored(record):
                 continue
             row = {name: value for name, value in record.items() if name not in left_out}
-            row |= {name: plain_key(record.get(name)) for name in foreign_key}
-            key = tuple(plain_key(record.get(name)) for name in columns.key)
+            row |= {name: plain_key(reference_at(record, name)) for name in foreign_key}
+            key = tuple(plain_key(reference_at(record, name)) for name in columns.key)
             position, *within = columns.sequence_of(record)
             deleted = columns.is_delete(record)
             about = {

@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.iso_times import NO_TIME
+from beam_joins.pipelines.formats.changelog_columns import WITHIN
 from beam_joins.pipelines.formats.envelopes.log_places import Place, Source, place_of
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
@@ -26,6 +27,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     key_left,
     require_whole,
 )
+from beam_joins.pipelines.formats.envelopes.statements import emptied_by
 from beam_joins.pipelines.formats.envelopes.unavailable import Placeholders
 
 NULL: Final = b"null"
@@ -40,6 +42,10 @@ _NO_EVENT: Final = (
     "no Debezium event: it has no op, and no __source_ts_ms, __source_ts_us or __ts_ms as unwrapped events have (with "
     "__op or __deleted and __lsn or others of add.fields): if these have other names, read it without format, and name "
     "the columns of operation, sequence and time"
+)
+_POST_IMAGES: Final = (
+    "run MongoDB's connector with capture.mode=change_streams_update_full_with_pre_image and "
+    "capture.mode.full.update.type=post_image: a lookup finds no document that is deleted by then"
 )
 _PRE_IMAGES: Final = "run MongoDB's connector with capture.mode=change_streams_update_full_with_pre_image"
 _OPERATIONS: Final[Mapping[str, str]] = {"c": INSERT, "u": UPSERT, "r": UPSERT, "d": DELETE, "t": TRUNCATE}
@@ -59,10 +65,11 @@ class Debezium:
     """
 
     def __init__(self, table: str, placeholders: Iterable[str] = (), key: tuple[str, ...] = ()) -> None:
-        self._table, self._key = table, key
+        self._table, self._key = table, tuple(name.partition(WITHIN)[0] for name in key)
         self.placeholders = Placeholders(placeholders)
         self.skipped: Counter[str] = Counter()
         self._has_tombstones = self._unmarked = self._has_old_rows = False
+        self._tables: set[str] = set()
 
     def tombstone(self) -> None:
         """Skips the tombstone that follows a delete in a topic.
@@ -92,7 +99,23 @@ class Debezium:
         """
         if source is None:
             raise ValueError("an event without its source")
-        return is_meant(self._table, source.database, source.table or source.collection)
+        table = source.table or source.collection
+        if meant := is_meant(self._table, source.database, table):
+            self._tables.add(full_name(source.database, table))
+        return meant
+
+    def schema_change(self, statement: str, source: Source | None) -> Iterator[RowChange]:
+        """The truncate by a statement that empties or drops the table; nothing for other statements.
+
+        Raises ValueError for one that moves rows to another table, or from one.
+        """
+        if source is None or source.is_snapshot:
+            return
+        yield from emptied_by(statement, source.database, self._table, self._tables, lambda table: self._emptied(table, source))
+
+    def _emptied(self, table: str, source: Source) -> RowChange:
+        time = source.ts_us or (source.ts_ms or 0) * 1_000
+        return RowChange(table, TRUNCATE, NO_ROW, time, **place_of(source)._asdict())
 
     def operation(self, code: object) -> str:
         """The operation of a code: an upsert, a delete or a truncate. Raises ValueError for an unknown code."""
@@ -111,7 +134,8 @@ class Debezium:
         if operation == TRUNCATE:
             row, types = NO_ROW, None
         elif row == NULL:
-            remedy = _PRE_IMAGES if source.collection is not None else WHOLE_ROWS
+            images = _PRE_IMAGES if operation == DELETE else _POST_IMAGES
+            remedy = images if source.collection is not None else WHOLE_ROWS
             raise ValueError(f"an event of operation {code!r} without its row: {remedy}")
         if operation == INSERT:  # of an update that has changed the primary key
             require_whole(unchanged, WHOLE_ROWS)

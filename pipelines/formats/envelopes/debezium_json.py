@@ -1,13 +1,13 @@
 """Reads Debezium's events as lines of JSON, with a schema part or without."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, Debezium, marks_in
+from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, SCHEMA_CHANGE, Debezium, marks_in
 from beam_joins.pipelines.formats.envelopes.log_places import Source
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange
 from beam_joins.pipelines.formats.types.exact_json import object_text
@@ -97,7 +97,9 @@ class DebeziumJson(Debezium):
         members = self._flat.decode(text)
         what = self.about_no_row(members, msgspec.json.decode(members.get("status", _NONE)))
         if what is not None:
-            self.skipped[what] += 1
+            emptied = list(self._schema_change(members)) if what == SCHEMA_CHANGE else []
+            self.skipped.update({} if emptied else {what: 1})
+            yield from emptied
             return
         marks: dict[str, Any] = marks_in({name: msgspec.json.decode(members.pop(name)) for name in list(members) if name in MARKS})
         row, unchanged = self.placeholders.cut(object_text(members, members.values()), NULL)
@@ -106,6 +108,10 @@ class DebeziumJson(Debezium):
             row = rows.text(row)
             types = rows.types_without(MARKS)
         yield from self.unwrapped(marks, row, types, unchanged)
+
+    def _schema_change(self, members: Mapping[str, msgspec.Raw]) -> Iterator[RowChange]:
+        statement = msgspec.json.decode(members.get("ddl", _NONE), type=str | None)
+        return self.schema_change(statement or "", self._source.decode(members.get("source", _NONE)))
 
     def _rows(self, schema: bytes) -> tuple[ConnectRows | None, ConnectRows | None]:
         if schema == NULL:

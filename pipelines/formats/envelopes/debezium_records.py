@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, Debezium, marks_in
+from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, SCHEMA_CHANGE, Debezium, marks_in
 from beam_joins.pipelines.formats.envelopes.log_places import Source
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows
@@ -52,7 +52,11 @@ class RecordEvents(Debezium):
     def _flattened(self, record: Mapping[str, Any], rows: RecordRows | None) -> Iterator[RowChange]:
         what = self.about_no_row(record, record.get("status"))
         if what is not None:
-            self.skipped[what] += 1
+            source = record.get("source")
+            is_change = what == SCHEMA_CHANGE and source is not None
+            emptied = list(self.schema_change(record.get("ddl") or "", msgspec.convert(source, Source))) if is_change else []
+            self.skipped.update({} if emptied else {what: 1})
+            yield from emptied
         elif rows is not None:
             row, unchanged = self.placeholders.replaced({name: value for name, value in record.items() if name not in MARKS}, None)
             yield from self.unwrapped(marks_in(record), rows.text(row), rows.types_without(MARKS), unchanged)

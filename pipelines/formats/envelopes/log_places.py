@@ -16,6 +16,8 @@ _GTIDS: Final = 1 << 62
 """The rows of a snapshot have no such identifier, but a place in the binary log: they come before all that
 have one.
 """
+_READ: Final = ("postgresql", "mysql", "mariadb", "sqlserver", "oracle", "mongodb")
+"""The connectors whose places are known; TiCDC names itself by its numbers."""
 _STREAMED: Final = (None, False, "false", "")
 _VLF_BITS, _BLOCK_BITS, _SLOT_BITS, _SERIAL_BITS = 23, 24, 16, 3
 _DISTANCE_BITS, _STATEMENT_BITS = 40, 20
@@ -32,7 +34,7 @@ class Source(msgspec.Struct):
     schema: str | None = None
     table: str | None = None
     collection: str | None = None
-    lsn: int | None = None
+    lsn: int | str | None = None
     sequence: str | None = None
     server_id: int | None = None
     gtid: str | None = None
@@ -85,11 +87,28 @@ def place_of(source: Source) -> Place:
     >>> place_of(Source(file="f.000001", pos=9, gtid="0-1-100")).log
     'the GTIDs of domain 0'
     """
+    try:
+        return _place_of(source)
+    except ValueError as error:
+        if source.connector is None or source.connector in _READ:
+            raise
+        raise ValueError(
+            f"an event of the connector {source.connector}, whose places in the log are not known: read are events of "
+            f"{', '.join(_READ)}, and of others those that ExtractNewRecordState unwraps (add.fields=op,source.ts_ms, "
+            "delete.tombstone.handling.mode=rewrite), in the order of their times"
+        ) from error
+
+
+def _place_of(source: Source) -> Place:
+    if isinstance(source.lsn, str):
+        raise ValueError(f"the log sequence number {source.lsn!r} is no whole number")  # a bad record
     if source.lsn is not None:
         return _in_postgres(source, source.lsn)
     if source.commit_ts is not None:
         # TiCDC's, whose file is empty and pos 0; a key has one change a commit
         return Place(source.commit_ts, None, f"the cluster {source.cluster_id}")
+    if source.pos is not None and source.connector not in _READ and source.connector is not None and source.server_id is None:
+        raise ValueError("a place in another log than MySQL's")
     if source.pos is not None:
         return _in_mysql(source, source.pos)
     if source.commit_lsn is not None:

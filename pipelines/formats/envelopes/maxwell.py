@@ -10,6 +10,8 @@ import pyarrow as pa
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
     INSERT,
+    NO_ROW,
+    TRUNCATE,
     UPSERT,
     RowChange,
     full_name,
@@ -18,6 +20,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     key_left,
     require_whole,
 )
+from beam_joins.pipelines.formats.envelopes.statements import emptied_by
 
 _BOOTSTRAP: Final = "bootstrap-insert"
 _ROWS: Final = {"insert": INSERT, _BOOTSTRAP: UPSERT, "update": UPSERT, "delete": DELETE}
@@ -43,6 +46,7 @@ class _Line(msgspec.Struct):
     data: msgspec.Raw = _NOTHING
     old: msgspec.Raw = _NOTHING
     primary_key_columns: list[str] = []
+    sql: str = ""
     is_ddl: bool | None = msgspec.field(name=IS_DDL, default=None)
 
 
@@ -76,6 +80,10 @@ class Maxwell:
         if event.type not in _ROWS:
             if event.data not in (_NOTHING, msgspec.Raw(b"{}")):
                 raise ValueError(f"the type {event.type!r} is none of Maxwell's that have a row: {', '.join(_ROWS)}")
+            emptied = list(emptied_by(event.sql, event.database, self._table, self._columns, lambda table: _emptied(table, event)))
+            if emptied:
+                yield from emptied
+                return
             self.skipped[event.type.replace("-", "_")] += 1
             return
         if not is_meant(self._table, event.database, event.table):
@@ -104,6 +112,12 @@ class Maxwell:
         unchanged = tuple(name for name in columns if name not in data and name not in before) if kind == "update" else ()
         columns.update(dict.fromkeys(data))
         return unchanged, table not in self._whole
+
+
+def _emptied(table: str, event: _Line) -> RowChange:
+    """The truncate by a schema change, whose time is in milliseconds."""
+    position, log = _place(event)
+    return RowChange(table, TRUNCATE, NO_ROW, event.ts * 1_000, position, _LAST, log=log)
 
 
 def _place(event: _Line) -> tuple[int, str | None]:

@@ -29,6 +29,7 @@ _ENVELOPES: Final = "envelopes of"
 """
 _HELD: Final = "held"
 """The files of deletes and truncates alone, which are read with the first row."""
+_IN_PYTHON: Final = "numbers"
 _log = logging.getLogger(__name__)
 
 
@@ -73,11 +74,14 @@ class EventFiles:
         is_decided = "types" in before or not evidence.without_rows or is_declared
         if "types" in before:
             declared = before["types"] and text_schema(before["types"])
+        # rows of a state have the numbers of MongoDB as the run that began it has read them
+        is_in_python = self._envelopes.format == "debezium" and (not before or _IN_PYTHON in before)
         whole = evidence.whole or (before.get("whole") and text_schema(before["whole"]))
         if state is not None:
             held = [] if is_decided or not evidence.is_there else sorted(file.path for file in changelog.files)
             types = {"types": declared and schema_text(declared)} if is_decided else {_HELD: held}
-            state.inputs[label] = {"key": key, "whole": whole and schema_text(whole), **types}
+            numbers = {_IN_PYTHON: True} if is_in_python else {}
+            state.inputs[label] = {"key": key, "whole": whole and schema_text(whole), **numbers, **types}
         for doubt in filter(None, ["" if whole or self._schema else evidence.doubt, *(each.sentence for each in changelog.waiting)]):
             _log.warning("%s", doubt)
         files = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
@@ -85,6 +89,7 @@ class EventFiles:
         columns = enveloped(self._name)
         if typed is None:
             reading = Reading.of_objects(columns, paths_of(key), columns.about_the_change())
+            reading = replace(reading, in_python=is_in_python)
         else:
             reading = Reading.of_rows(columns, typed, declared, changelog.bytes_text)
         # what deletes nothing waits for the types of a row

@@ -1,6 +1,7 @@
 """Reads the rows that change events in Kafka topics are about."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -119,7 +120,7 @@ def rows_of_topics(
         raise ValueError(f"schema_registry= is for format='debezium': Avro is not what format={format!r} is written in")
     registry = None if schema_registry is None else registry_settings(schema_registry)
     columns = enveloped(None)
-    reading = reading_of(columns, key, schema, columns.about_the_change())
+    reading = replace(reading_of(columns, key, schema, columns.about_the_change()), in_python=format == "debezium")
     records = EnvelopedRecords(in_topics, table, tops, reading, registry, placeholders(unavailable_value, format))
     elements = TopicRecords(topics, records, pa.RecordBatch, option="topics", **consumer)
     return ChangelogRows(ReadFollowed(elements, reading), reading, key)
