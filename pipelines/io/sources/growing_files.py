@@ -1,5 +1,6 @@
 """Files that arrive in a folder, or grow, as a source: one after the other, in the order of their names."""
 
+import io
 import logging
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any, Final, Protocol
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
+from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.lakes import require_plain
@@ -18,10 +20,16 @@ from beam_joins.pipelines.formats.file_parts import Block, Growing, NotWhole
 from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.source_reads import Place, Range, ReadPiece, read_with
-from beam_joins.transforms.connect import ListedFile, cause
+from beam_joins.transforms.connect import ListedFile, cause, open_file
 
 _BEFORE_ALL: Final = ("", 0)
 _BEHIND: Final = sys.maxsize
+_MARKED: Final = 1 << 10
+"""The number of bytes by which a file is known, at its beginning and before a place or at its end."""
+_REPLACED: Final = (
+    "is shorter than what was read of it, or another file: rows of it may have been lost; rotate files by another name, behind the "
+    "earlier ones in order (app-2.jsonl), and begin anew"
+)
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -36,6 +44,11 @@ class Elements(Protocol):
 
     def piece(self, after: Place, block: Block) -> ReadPiece:
         """The elements of some records. Raises ValueError for a bad one."""
+
+
+@cache
+def _tell_of_earlier(pattern: str) -> None:
+    _LOGGER.warning("of %s files have grown or come that lie before others that were read: they are left out", pattern)
 
 
 @cache
@@ -93,9 +106,26 @@ def _matching(pattern: str) -> list[ListedFile]:
     return files
 
 
+def _mark_of(path: str, place: int) -> str:
+    """A digest of what tells a file from another one under its name: of lines the first bytes and those before the place; of files
+    in blocks and in columns, whose beginning or end is never that of another one, these.
+    """
+    name = growing_format(path).name
+    with open_file(path) as file:
+        size = file.seek(0, io.SEEK_END)
+        of_lines = name == "json lines"
+        ends = min(size, place) if of_lines else 0 if name == "avro" else size
+        file.seek(0)
+        first = file.read(min(_MARKED, place) if of_lines else _MARKED)
+        file.seek(max(0, ends - _MARKED))
+        return xxh3_64_hexdigest(first + file.read(min(_MARKED, ends)) + str(ends).encode())
+
+
 @dataclass(frozen=True)
 class Files:
-    """A source of the files that match a pattern. A place is the path of a file and a place in it."""
+    """A source of the files that match a pattern. A place is the path of a file and a place in it, and behind records a mark by
+    which the file is known, and the bytes of the files before it.
+    """
 
     elements: Elements
     follow: bool
@@ -107,17 +137,29 @@ class Files:
         files = _matching(element)
         return _BEFORE_ALL, (files[-1].path, _BEHIND) if files else _BEFORE_ALL
 
-    def pieces(self, element: str, place: tuple[str, int], end: tuple[str, int] | None) -> Iterator[ReadPiece]:
+    def pieces(self, element: str, place: tuple[Any, ...], end: tuple[str, int] | None) -> Iterator[ReadPiece]:
         """The complete records from that place on.
 
         The files are listed before any is read: a file that has a later file beside it grows no more, and is
-        read to its end.
+        read to its end. Raises InputError for a file that is not the one that was read to the place.
         """
-        paths = [file.path for file in _matching(element) if file.path >= place[0] and (end is None or file.path <= end[0])]
+        files = _matching(element)
+        begun, at, *known = place
+        if known and sum(file.bytes for file in files if file.path < begun) > known[1]:
+            _tell_of_earlier(element)
+        if known and any(file.path == begun for file in files):
+            try:
+                is_same = _mark_of(begun, at) == known[0]
+            except OSError as error:
+                raise InputError(f"{begun} cannot be read: {cause(error)}") from error
+            if not is_same:
+                raise InputError(f"{begun} {_REPLACED}")
+        paths = [file.path for file in files if file.path >= begun and (end is None or file.path <= end[0])]
         for path, following in zip(paths, [*paths[1:], None], strict=False):
             is_whole = following is not None or end is not None
             try:
-                yield from self._pieces(Growing(path, place[1] if path == place[0] else 0, is_whole, self.elements.columns))
+                before = sum(file.bytes for file in files if file.path < path)
+                yield from self._pieces(Growing(path, at if path == begun else 0, is_whole, self.elements.columns), before)
             except NotWhole:
                 if end is not None:
                     raise InputError(f"{path} ends within a record") from None
@@ -131,11 +173,11 @@ class Files:
         if end is not None:
             yield ReadPiece(end, [], None, 0)
 
-    def _pieces(self, file: Growing) -> Iterator[ReadPiece]:
+    def _pieces(self, file: Growing, before: int) -> Iterator[ReadPiece]:
         growing = growing_format(file.path).format.growing
         assert growing is not None
         for place, block in growing(file):
-            yield self.elements.piece((file.path, place), block)
+            yield self.elements.piece((file.path, place, _mark_of(file.path, place), before), block)
 
     def close(self) -> None:
         """Does nothing: no file stays open."""
