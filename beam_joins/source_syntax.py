@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -34,7 +35,9 @@ class Syntax:
     """The normalised ``text`` of source, and the names in it.
 
     ``names`` are all names that it uses, ``paths`` their attributes, and ``modified`` the paths of values
-    that it assigns or changes.
+    that it assigns or changes; of these ``called`` are those that it changes by a method alone, such as ``seen.add(n)``.
+    ``quoted`` are the names and the paths that it gives as text, to ``globals``, ``getattr``, ``eval`` or ``exec``, and
+    ``imports`` the modules that it imports when it runs, each with the name that it takes of it, or an empty one.
 
     >>> syntax = Syntax(ast.parse("calls[n] = rates.tax  # a comment").body)
     >>> syntax.paths, syntax.modified
@@ -45,7 +48,15 @@ class Syntax:
         self.names = set[str]()
         self.paths = set[tuple[str, ...]]()
         self.modified = set[tuple[str, ...]]()
+        self.quoted = set[tuple[str, ...]]()
+        self.imports = set[tuple[str, str]]()
+        self._assigned = set[tuple[str, ...]]()
         self.text = ";".join(map(self._text, nodes))
+
+    @property
+    def called(self) -> set[tuple[str, ...]]:
+        """The paths of values that it changes by a method alone."""
+        return self.modified - self._assigned
 
     def _text(self, node: Any) -> str:
         if isinstance(node, list):
@@ -68,14 +79,31 @@ class Syntax:
         match node:
             case ast.Name():
                 self.names.add(node.id)
+            case ast.Import():
+                self.imports.update((each.name, "") for each in node.names)
+            case ast.ImportFrom():
+                self.imports.update(("." * node.level + (node.module or ""), each.name) for each in node.names)
             case ast.Global() | ast.Nonlocal():
-                self.modified.update((name,) for name in node.names)
+                self._assign((name,) for name in node.names)
             case ast.Call(func=ast.Attribute(value=changed, attr=method)) if method in _MODIFYING:
                 self.modified.add(_path(changed))
             case ast.Attribute(ctx=ast.Load()):
                 self.paths.add(_path(node))
             case ast.Attribute() | ast.Subscript(ctx=ast.Store() | ast.Del()):
-                self.modified.add(_path(node))
+                self._assign([_path(node)])
+
+            case ast.Subscript(value=ast.Call(func=ast.Name(id="globals")), slice=ast.Constant(value=str(name))):
+                self.quoted.add((name,))
+            case ast.Call(func=ast.Name(id="getattr"), args=[of, ast.Constant(value=str(name)), *_]):
+                self.quoted.add((*_path(of), name))
+            case ast.Call(func=ast.Name(id="eval" | "exec"), args=[ast.Constant(value=str(code)), *_]):
+                with suppress(SyntaxError, ValueError):  # which the call raises
+                    self.quoted |= {(each.id,) for each in ast.walk(ast.parse(code)) if isinstance(each, ast.Name)}
+
+    def _assign(self, paths: Iterable[tuple[str, ...]]) -> None:
+        assigned = set(paths)
+        self.modified |= assigned
+        self._assigned |= assigned
 
 
 def _has_no_effect(node: Any) -> bool:
@@ -118,6 +146,16 @@ def names_of_code(code: CodeType) -> set[str]:
     return set(code.co_names).union(*inner)
 
 
+def as_written(name: str) -> str:
+    """The name in the source of a class of one in its code, which begins with the class where it begins with two underscores.
+
+    >>> as_written("_Rate__tax"), as_written("_tax")
+    ('__tax', '_tax')
+    """
+    of, underscores, rest = name.partition("__")
+    return f"__{rest}" if of[:1] == "_" and underscores else name
+
+
 def syntax_of_function(function: FunctionType) -> Syntax | None:
     """The syntax of a function, ``None`` without source; that of all lambdas of a line where they cannot be
     told apart.
@@ -125,6 +163,12 @@ def syntax_of_function(function: FunctionType) -> Syntax | None:
     code = function.__code__
     source = _source(code.co_filename, function.__globals__)
     return source.function(code) if source else None
+
+
+def syntax_of_file(file: str) -> Syntax | None:
+    """The syntax of a whole module, ``None`` without source."""
+    source = _source(file, {})
+    return source.whole if source else None
 
 
 def syntax_of_class(cls: type) -> Syntax | None:
@@ -153,6 +197,11 @@ class _Source:
             elif isinstance(node, ast.ClassDef):
                 self.classes[node.name].append(node)
 
+    @property
+    def whole(self) -> Syntax:
+        """The syntax of all of it."""
+        return Syntax([ast.parse("".join(self.lines))])
+
     def function(self, code: CodeType) -> Syntax | None:
         nodes = self._functions.get((code.co_name, code.co_firstlineno), [])
         if len(nodes) > 1:
@@ -163,7 +212,8 @@ class _Source:
         syntax = self._syntax(nodes := self.classes[name])
         try:
             code = compile(ast.Module(nodes, []), "", "exec", dont_inherit=True)  # type: ignore[arg-type]  # classes are statements
-            syntax.names &= names_of_code(code)
+            names = names_of_code(code)
+            syntax.names &= names | {as_written(name) for name in names}
         except SyntaxError:  # it names a variable of the function that it is in: then attributes are taken for names
             pass
         return syntax

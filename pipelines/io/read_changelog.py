@@ -25,7 +25,7 @@ from beam_joins.pipelines.io.sources.changelog_rows import (
     require_columns,
     top_columns,
 )
-from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns
+from beam_joins.pipelines.io.sources.plain_columns import Operations, options_of_columns, plain_columns
 from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
@@ -157,10 +157,12 @@ def _rows_of(
         files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
         changelog = replace(changelog, files=files)
 
+    options = {"key": list(key), "except_columns": sorted(omitted), **options_of_columns(columns)}
+
     def of_run(begin: PBegin) -> ChangelogRows:
         typed = inferred_in_runs(begin, changelog, schema) if is_inferred else schema
         reading = reading_of(changelog.columns, key, typed, omitted, is_inferred=is_inferred)
-        return ChangelogRows(ReadFiles(changelog, ColumnReader(reading), on_bad_record), reading, key)
+        return ChangelogRows(ReadFiles(changelog, ColumnReader(reading), on_bad_record), reading, key, options)
 
     return of_run
 

@@ -94,7 +94,8 @@ class ReadDelta(ReadTable):
         stored = {} if before is None else {name: before}
         schema = columns_of_runs(name, read.table.columns, tops, self._schema, stored, is_first=read.is_first)
         read.remembered["columns"] = stored.get(name)
-        return rows_of_table(read.files_of(tops), self._key, schema).table(emit=self._emit)
+        options = {"key": list(self._key), "sequence_by": self._source.sequence_by}
+        return rows_of_table(read.files_of(tops), self._key, schema)._replace(options=options).table(emit=self._emit)
 
     def _version(self, begin: PBegin) -> int:
         """The version that this pipeline reads; raises InputError for another table that is ordered by versions."""

@@ -112,7 +112,7 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             if not key:
                 raise InputError(f"{full} has no primary key: name its columns with key=")
             schema = columns_of_runs(full, published.columns, key, self._schemas[name], stored, is_first=is_first)
-            rows = rows_of_table(read.files_of(full, key), key, schema, nested=False)
+            rows = rows_of_table(read.files_of(full, key), key, schema, nested=False)._replace(options={"key": list(key)})
             table = ReadTable(rows.table(emit=self._emit, without_earlier=self._without_earlier).of_run)
             tables[name] = begin | (table if self._alone else name >> table)
         return tables[self._names[0]] if self._alone else tables

@@ -21,6 +21,9 @@ class GoesOn(Protocol):
     table_stage: ClassVar[str | None]
     """The name of its stage that stores the rows of the table that it makes."""
 
+    reader: Mapping[str, Any]
+    """The options of the reader that it is a part of."""
+
     def options_of_state(self) -> Mapping[str, Any]:
         """The options on which its state depends."""
 
@@ -43,7 +46,8 @@ def continued(transform: GoesOn, inputs: Any, folder: StateFolder) -> Any:
     within = [each.full_label for each in pipeline.transforms_stack[:-1] if each.full_label in public]
     upstream = [nearest_upstream(each, public) for each in collections]
     plan = folder.plan
-    properties = fingerprint(type(transform).__name__, transform.options_of_state(), collections, upstream)
+    before = plan.before.transforms.get(label)
+    properties = fingerprint(type(transform).__name__, transform.options_of_state(), collections, upstream, before, transform.reader)
     decision = plan.decide(label, properties, transform.rules_for(collections), sum(upstream, within))
     public[label] = Applied(transform, inputs, transform.table_stage)
     if decision.verdict != "rebuilt":

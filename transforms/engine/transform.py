@@ -1,6 +1,8 @@
 """A public transform: its options, as given, and its place in runs that go on."""
 
 import inspect
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import apache_beam as beam
@@ -31,11 +33,13 @@ class Transform(beam.PTransform[In, Out]):
 
     A subclass says by ``rules`` what becomes of its state where another pipeline goes on, and by ``table_stage`` which of its
     stages stores the rows of the table that it makes. ``streams`` is the number of its inputs, the first ones, that are no tables.
+    ``reader`` are the options of the reader that it is a part of, as far as its state depends on them.
     """
 
     rules: ClassVar[Rules] = OF_TABLES
     table_stage: ClassVar[str | None] = None
     streams: ClassVar[int] = 0
+    reader: Mapping[str, Any] = MappingProxyType({})
 
     if TYPE_CHECKING:  # Beam's own operators have no types, so that what (left, right) | join gives would not be known
 

@@ -1,7 +1,8 @@
 """Reads the rows of a changelog as a table in Python needs them: typed columns, or dicts."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 import apache_beam as beam
@@ -32,11 +33,14 @@ _INFERRED: Final = "inferred types of"
 
 
 class ChangelogRows(NamedTuple):
-    """The transform that reads the rows, in the columns of a ``reading``, and the names of the columns of their key."""
+    """The transform that reads the rows, in the columns of a ``reading``, the names of the columns of their key, and the
+    options of the reader on which its table depends, as a state remembers them.
+    """
 
     read: beam.PTransform[PBegin, Any]
     reading: Reading
     key: Sequence[str] = ()
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def of_run(self, begin: PBegin) -> "ChangelogRows":
         """The same in each run."""
@@ -60,7 +64,7 @@ class ChangelogRows(NamedTuple):
             completed_by=completed_by,
             except_columns=except_columns if is_typed else (),
         )
-        return Reads(self.read, made, self.reading.about.names, self.reading.columns.is_ordered)
+        return Reads(self.read, made, self.reading.about.names, self.reading.columns.is_ordered, self.options)
 
 
 class ReadFiles(beam.PTransform[PBegin, Any]):

@@ -49,8 +49,10 @@ class EventFiles:
         on_bad_record: OnBadRecord,
     ) -> None:
         self._name, self._pattern, self._key, self._on_bad_record = table or "changelog", pattern, key, on_bad_record
+        self._table = table
         self._schema, self._by_declaration = schema if isinstance(schema, pa.Schema) else None, schema == "declared"
-        self._envelopes = Envelopes(format, table, top_columns(key), self._schema, placeholders(unavailable_value, format))
+        self._placeholders = placeholders(unavailable_value, format)
+        self._envelopes = Envelopes(format, table, top_columns(key), self._schema, self._placeholders)
         self._changelog = find_changelog(self._name, pattern, enveloped(self._name, self._envelopes), keyed_later=True)
         for column in () if self._schema is None else self._schema.names:  # Arrow would make a column of nulls of a name with a typo
             self._changelog.require("schema=", column)
@@ -77,11 +79,12 @@ class EventFiles:
         # rows of a state have the numbers of MongoDB as the run that began it has read them
         is_in_python = self._envelopes.format == "debezium" and (not before or _IN_PYTHON in before)
         whole = evidence.whole or (before.get("whole") and text_schema(before["whole"]))
+        table = _alike(before.get("table", ""), self._table)
         if state is not None:
             held = [] if is_decided or not evidence.is_there else sorted(file.path for file in changelog.files)
             types = {"types": declared and schema_text(declared)} if is_decided else {_HELD: held}
             numbers = {_IN_PYTHON: True} if is_in_python else {}
-            state.inputs[label] = {"key": key, "whole": whole and schema_text(whole), **numbers, **types}
+            state.inputs[label] = {"key": key, "table": table, "whole": whole and schema_text(whole), **numbers, **types}
         for doubt in filter(None, ["" if whole or self._schema else evidence.doubt, *(each.sentence for each in changelog.waiting)]):
             _log.warning("%s", doubt)
         files = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
@@ -95,7 +98,8 @@ class EventFiles:
         # what deletes nothing waits for the types of a row
         parts = list[Part]() if state is not None and not is_decided else None
         read = ReadFiles(replace(changelog, files=files), ColumnReader(reading), self._on_bad_record, parts)
-        return ChangelogRows(read, reading, key)
+        options = {"format": self._envelopes.format, "table": table, "key": list(key), "unavailable_value": sorted(self._placeholders)}
+        return ChangelogRows(read, reading, key, options)
 
     def _with_held(self, held: Sequence[str]) -> Changelog:
         """The changelog of this run's files and of those of earlier ones that had no row, which this one reads."""
@@ -111,6 +115,11 @@ class EventFiles:
             files += of_path
         files += [file for file in find_files(self._name, self._pattern, self._envelopes) if file.path not in held]
         return look_into(self._name, tuple(files), enveloped(self._name), keyed_later=True)
+
+
+def _alike(before: str, table: str) -> str:
+    """The name that a table had before, where that is the same name, whole or its last part."""
+    return before if before and table and (f".{before}".endswith(f".{table}") or f".{table}".endswith(f".{before}")) else table
 
 
 def placeholders(unavailable_value: str | Sequence[str], format: str) -> tuple[str, ...]:

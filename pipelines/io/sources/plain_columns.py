@@ -77,6 +77,23 @@ def plain_columns(
     )
 
 
+def options_of_columns(columns: Columns) -> dict[str, Any]:
+    """The options that name columns, by their meaning: two forms of one option are equal.
+
+    >>> options_of_columns(plain_columns(sequence_by="lsn")) == options_of_columns(plain_columns(sequence_by=["lsn"]))
+    True
+    """
+    order = [] if columns.sequence is None else [columns.sequence, *columns.within]
+    return {
+        "timestamp_by": columns.timestamp,
+        "timestamp_unit": None if columns.timestamp is None else columns.unit,
+        "sequence_by": order,
+        "apply_as_deletes": None if columns.delete is None else {columns.delete: sorted(columns.deletes)},
+        "apply_as_truncates": {columns.truncate: sorted(columns.truncates)} if columns.truncate and columns.truncates else None,
+        "ignored": {columns.ignore: sorted(columns.ignored)} if columns.ignore and columns.ignored else None,
+    }
+
+
 def _read(side: str | None, option: str, value: str | None, read: Callable[[str], str]) -> str:
     """The value of an option as ``read`` reads it, empty where the option is absent; a ``ValueError`` names the
     option.

@@ -1,8 +1,9 @@
 """Reads a table: the rows of a reader, and the table that these are the changelog of."""
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial, reduce
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast
 
 import apache_beam as beam
@@ -42,13 +43,14 @@ class ReadOutputs(NamedTuple):
 class Reads(NamedTuple):
     """The transform that reads the rows, as a :class:`~beam_joins.pipelines.changelogs.read_records.Read` or the rows
     alone, the table that they are the changelog of, the names of the columns ``about`` the change beside those of the row,
-    and whether one of these orders the rows (``is_ordered``).
+    and whether one of these orders the rows (``is_ordered``). ``options`` are those of the reader on which the table depends.
     """
 
     rows: beam.PTransform[PBegin, Any]
     table: TableFromChangelog
     about: Sequence[str] = ()
     is_ordered: bool = True
+    options: Mapping[str, Any] = MappingProxyType({})
 
     def of_run(self, begin: PBegin) -> "Reads":
         """The same in each run."""
@@ -76,6 +78,7 @@ class ReadTable(beam.PTransform[PBegin, Any]):
     def expand(self, begin: PBegin) -> Any:
         """Apply the transform."""
         reads = self._of_run(begin)
+        reads.table.reader = reads.options
         read = begin | "Rows" >> reads.rows
         rows = read.rows if isinstance(read, Read) else read
         as_read = (lambda table: table) if reads.is_ordered else at_first_position

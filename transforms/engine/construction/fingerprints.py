@@ -1,9 +1,10 @@
 """The label of a transform that is being applied, and the properties of it that must be equal in every run of a folder."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.key import type_name
+from beam_joins.earlier_function_versions import earlier_function_version
 from beam_joins.function_versions import function_version
 from beam_joins.functions import vectorized, with_key
 from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, is_arrow
@@ -22,15 +24,28 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def fingerprint(
-    kind: str, options: Mapping[str, Any], inputs: Sequence[PCollection[Any]], upstream: Sequence[Sequence[str]]
+    kind: str,
+    options: Mapping[str, Any],
+    inputs: Sequence[PCollection[Any]],
+    upstream: Sequence[Sequence[str]],
+    before: Fingerprint | None = None,
+    reader: Mapping[str, Any] = MappingProxyType({}),
 ) -> Fingerprint:
     """The properties of a transform of this class: its options as given, the columns of its inputs, and the labels of the
-    transforms that made these.
+    transforms that made these; also what can be compared with those ``before``, which an earlier version may have written, and
+    the options of the ``reader`` that it is a part of.
     """
     shown = {name: displayed(value) for name, value in options.items() if value is not None}
-    versions = {name: version for name, value in options.items() if (version := function_version(value)) is not None}
-    columns = list(map(_columns, inputs))
-    return {"transform": kind, "options": shown, "functions": versions, "inputs": columns, "upstream": list(map(list, upstream))}
+    made: Fingerprint = {"transform": kind, "options": shown, "values": _versions(function_version, options)}
+    if before is not None and "values" not in before:
+        made["functions"] = _versions(earlier_function_version, options)
+    if reader:
+        made["reader"] = dict(reader)
+    return {**made, "inputs": list(map(_columns, inputs)), "upstream": list(map(list, upstream))}
+
+
+def _versions(version_of: Callable[[Any], str | None], options: Mapping[str, Any]) -> dict[str, str]:
+    return {name: version for name, value in options.items() if (version := version_of(value)) is not None}
 
 
 def displayed(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """The rule for a pipeline that differs from the one of the runs before: each transform is kept, rebuilt, or needs history."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypedDict
 
@@ -15,13 +16,16 @@ Verdict = Literal["kept", "rebuilt", "needs history"]
 class Fingerprint(TypedDict, total=False):
     """The properties of a transform as a manifest has them.
 
-    ``transform`` is its class; ``options`` are as display data shows them; ``functions`` are the versions of the functions
-    among them; ``inputs`` have the columns of each input, and ``upstream`` the labels of the transforms that made it.
+    ``transform`` is its class; ``options`` are as display data shows them; ``values`` are the versions of those of which that
+    does not show all; ``functions`` are what earlier versions wrote in their place; ``inputs`` have the columns of each input,
+    and ``upstream`` the labels of the transforms that made it. ``reader`` are the options of the reader that it is a part of.
     """
 
     transform: str
     options: dict[str, Any]
+    values: dict[str, str]
     functions: dict[str, str]
+    reader: dict[str, Any]
     inputs: list[dict[str, str]]
     upstream: list[list[str]]
 
@@ -99,22 +103,37 @@ def decided(label: str, before: Fingerprint | None, now: Fingerprint, rules: Rul
 
 
 def _of_options(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:
-    """The differences between the class and the options of two transforms in words, each with its verdict. Functions whose
-    version an earlier version did not write are not compared.
+    """The differences between the class and the options of two transforms in words, each with its verdict. Of a function its
+    version counts, not its name. Versions that an earlier version of the package did not write are not compared.
     """
     if before["transform"] != now["transform"]:
         yield f"it was a {before['transform']} and is a {now['transform']}", rules.otherwise
         return
+    reader, reader_after = before.get("reader", {}), now.get("reader", {})
+    for name in sorted(reader.keys() & reader_after.keys()):
+        if (was := reader[name]) != (is_now := reader_after[name]):
+            yield f"{name} of its reader was {was!r} and is {is_now!r}", rules.otherwise
     options, after = before["options"], now["options"]
-    functions, functions_after = before.get("functions", {}), now.get("functions", {})
+    versions, versions_after = _versions(before, now)
     for name in sorted({*options, *after}):
-        if options.get(name) != after.get(name):
-            yield f"{name} was {options.get(name)!r} and is {after.get(name)!r}", rules.of_option(name)
-        elif functions.get(name) != functions_after.get(name) and name in functions:
-            yield (
-                f"{name}={after[name]} is another function than before, by its source or the values that it refers to (see versioned)",
-                rules.of_option(name),
-            )
+        was, is_now = options.get(name), after.get(name)
+        is_other = versions.get(name) != versions_after.get(name)
+        if was != is_now and (is_other or name not in versions or not (_is_name(was) and _is_name(is_now))):
+            yield f"{name} was {was!r} and is {is_now!r}", rules.of_option(name)
+        elif is_other and (name in versions or "values" in before):
+            what = "is another function than before, by its source or" if _is_name(is_now) else "is another than before, by"
+            yield f"{name}={is_now} {what} the values that it refers to (see versioned)", rules.of_option(name)
+
+
+def _versions(before: Fingerprint, now: Fingerprint) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The versions of the options of two transforms, in the form that both have."""
+    form: Literal["values", "functions"] = "values" if "values" in before else "functions"
+    return before.get(form, {}), now.get(form, {})
+
+
+def _is_name(text: Any) -> bool:
+    """Whether an option is displayed by the name of a function alone."""
+    return isinstance(text, str) and _NAME.fullmatch(text) is not None
 
 
 def _of_inputs(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:
@@ -129,6 +148,7 @@ def _of_inputs(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[
         yield f"it was behind {_labels(made)} and is behind {_labels(made_now)}", rules.otherwise
 
 
+_NAME: Final = re.compile(r"(\w+\()*[\w.<>]+\)*")
 _WORST_FIRST: Final[tuple[Verdict, ...]] = ("needs history", "rebuilt")
 _OF_TABLE: Final = ("key", "order", "key coder", "form")
 """The properties of an input that is a table, beside the type of its values, whose columns the state compares."""
