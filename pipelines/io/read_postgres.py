@@ -125,10 +125,10 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         if self._slot.name in slots:
             raise ValueError(f"slot={self._slot.name!r} is read twice in this pipeline: read all its tables at once, with tables=")
         slots.add(self._slot.name)
-        state = folder_for(begin)
+        state, keys = folder_for(begin), {name: self._keys.get(name, ()) for name in self._names}
         if state is None:
             folder = tempfile.mkdtemp(prefix="beam-joins-slot-")
             atexit.register(remove_directory, folder)
-            return read_round(self._slot, self._names, None, folder), {}, True
-        read, remembered = read_in_run(self._slot, self._names, state)
+            return read_round(self._slot, keys, None, folder), {}, True
+        read, remembered = read_in_run(self._slot, keys, state)
         return read, remembered.setdefault("schemas", {}), state.is_new

@@ -9,7 +9,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, LoggedChange, Pgoutput, Table
 from beam_joins.pipelines.formats.envelopes.readers import READERS, SLOT
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
-from beam_joins.pipelines.formats.file_parts import File, Part
+from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable
 
 TABLE = PublishedTable(
@@ -48,10 +48,8 @@ MORE = PARTITIONED._replace(storage=(*PARTITIONED.storage, (10, 0, "602"), (11, 
         (TABLE, WIDER, ("altered", "columns altered")),
         (TABLE, TABLE._replace(labels={"label 11": "open", "label 12": "settled"}), ("altered", "types altered")),
         (TABLE, TABLE._replace(labels={**TABLE.labels, "label 13": "sent"}), ("", "")),
-        (PARTITIONED, MORE._replace(born=frozenset({10, 11})), ("extended", "partitions attached")),
-        (PARTITIONED, MORE._replace(born=frozenset({10})), ("replaced", "partitions attached")),
-        (PARTITIONED, MORE._replace(identity="f"), ("extended", "partitions attached")),
-        (PARTITIONED, MORE._replace(numbers=(1, 3), born=frozenset({10, 11})), ("altered", "columns altered")),
+        (PARTITIONED, MORE, ("extended", "partitions attached")),
+        (PARTITIONED, MORE._replace(numbers=(1, 3)), ("altered", "columns altered")),
         (PARTITIONED, PARTITIONED._replace(storage=PARTITIONED.storage[:2]), ("replaced", OF_PARTITIONS)),
         (PARTITIONED, PARTITIONED._replace(storage=((7, 0, ""), (8, 101, "600"), (9, 102, "777"))), ("replaced", OF_PARTITIONS)),
         (PARTITIONED, PARTITIONED._replace(storage=((7, 0, ""), (8, 101, "600"), (9, 109, "601"))), ("replaced", OF_PARTITIONS)),
@@ -61,6 +59,39 @@ def test_a_table_that_is_another_one_is_told_from_one_that_was_altered(
     before: PublishedTable, now: PublishedTable, expected: tuple[str, str]
 ) -> None:
     assert now.difference(before.remembered) == expected
+
+
+ELSEWHERE = "replaced", "part of another table for a while"
+FOR_A_WHILE = "replaced", "partitions for a while"
+HIDDEN = "replaced", "partitions attached and changed"
+BORN = MORE._replace(born={10: 602, 11: 603})
+
+
+@pytest.mark.parametrize(
+    ("now", "logged", "expected"),
+    [
+        (PARTITIONED, {7: {8: 700}}, ("", "")),
+        (PARTITIONED, {7: {8: 700, 12: 701}}, FOR_A_WHILE),
+        (PARTITIONED, {5: {8: 700}}, ELSEWHERE),
+        (PARTITIONED, {5: {12: 700}, 12: {12: 701}}, ("", "")),
+        (BORN, {7: {11: 700}}, ("extended", "partitions attached")),
+        (BORN, {7: {11: 603}}, HIDDEN),
+        (BORN, {7: {11: 602}}, HIDDEN),
+        (BORN._replace(born={10: 602, 11: (1 << 32) - 5}), {7: {11: 5}}, ("extended", "partitions attached")),
+        (BORN._replace(born={10: 602}), {7: {11: 700}}, HIDDEN),
+        (BORN._replace(born={11: 603}), {7: {11: 700}}, HIDDEN),
+        (MORE, {7: {8: 700}, 5: {11: 600}}, ("extended", "partitions attached")),
+    ],
+)
+def test_the_log_tells_what_was_so_for_a_while(
+    now: PublishedTable, logged: dict[int, dict[int, int]], expected: tuple[str, str]
+) -> None:
+    assert now.difference(PARTITIONED.remembered, logged) == expected
+
+
+def test_a_table_that_was_part_of_another_one_for_a_while_is_told() -> None:
+    assert TABLE.difference(TABLE.remembered, {7: {7: 700}}) == ("", "")
+    assert TABLE.difference(TABLE.remembered, {5: {7: 700}}) == ELSEWHERE
 
 
 def test_of_a_table_with_more_partitions_those_with_rows_are_read() -> None:
@@ -102,8 +133,11 @@ def test_a_table_whose_rows_the_log_does_not_tell_is_refused(before: list[str], 
         table.require_readable(remembered)
 
 
-def relation(oid: int, name: str, *columns: str, letter: bytes = b"d") -> bytes:
-    described = b"".join(b"\1" + column.encode() + b"\0" + (25).to_bytes(4, "big") + b"\xff" * 4 for column in columns)
+def relation(oid: int, name: str, *columns: str, letter: bytes = b"d", identity: tuple[str, ...] = ("id",)) -> bytes:
+    flags = [bytes([column in identity]) for column in columns]
+    described = b"".join(
+        flag + column.encode() + b"\0" + (25).to_bytes(4, "big") + b"\xff" * 4 for flag, column in zip(flags, columns, strict=True)
+    )
     return b"R" + oid.to_bytes(4, "big") + b"public\0" + name.encode() + b"\0" + letter + len(columns).to_bytes(2, "big") + described
 
 
@@ -173,18 +207,52 @@ def test_an_update_by_another_key_than_the_reader_s_is_one_change_and_by_its_key
     ]
 
 
-def test_an_update_whose_old_key_the_log_does_not_have_is_a_fault_that_names_the_row(tmp_path: Path) -> None:
-    update = b"U" + (7).to_bytes(4, "big") + b"N" + values("2", "b")
-    changes, _ = read(T, relation(7, "t", "id", "email"), update)
-    assert rows(tmp_path / "t.arrow", changes, ("email",)) == []
-    (fault,) = [raw.row(0) for raw in READERS[SLOT].rows(part_of(tmp_path / "t.arrow", ("email",)), None)]
-    assert isinstance(fault, str)
-    assert fault.startswith("an update of the table with the primary key id without the old email, so that the row may have left ")
-    assert fault.endswith('without the change the row {"email":"b"} of public.t is not right')
+def id_of(*row: str | None, kind: bytes = b"U", old: tuple[str | None, ...] | None = None) -> bytes:
+    """A message of the kind, of the relation 7."""
+    before = b"" if old is None else b"K" + values(*old)
+    return kind + (7).to_bytes(4, "big") + before + (b"N" + values(*row) if kind == b"U" else b"")
 
 
-def part_of(path: Path, key: tuple[str, ...]) -> Part:
-    return Part(0, File(path=str(path), bytes=0, shown="slot, t", format=SLOT, key=key), 0, 0)
+@pytest.mark.parametrize(
+    ("letter", "identity", "change", "taken"),
+    [
+        (b"d", ("id",), id_of("2", "b"), ["u"]),
+        (b"d", ("id",), id_of("2", "b", old=("1", None)), ["b", "u"]),
+        (b"d", ("id",), id_of(kind=b"D", old=("1", None)), ["d"]),
+        (b"i", ("code",), id_of("2", "b"), []),
+        (b"i", ("code",), id_of("2", "b", old=(None, "a")), []),
+        (b"i", ("code",), id_of(kind=b"D", old=(None, "a")), []),
+        (b"i", ("id", "code"), id_of(kind=b"D", old=("1", "a")), ["d"]),
+        (b"n", (), id_of("2", "b"), []),
+        (b"f", ("id", "code"), id_of(kind=b"D", old=("1", None)), ["d"]),
+    ],
+)
+@pytest.mark.parametrize("part", [7, 8])
+def test_a_change_counts_if_the_identity_of_its_table_or_partition_has_the_key(
+    letter: bytes, identity: tuple[str, ...], change: bytes, taken: list[str], part: int
+) -> None:
+    described = [relation(7, "t", "id", "code")] * (part != 7) + [relation(part, "t", "id", "code", letter=letter, identity=identity)]
+    changes, left_out = read(T, *described, change)
+    assert [each.operation for _, each in changes] == taken
+    assert bool(left_out) == (not taken)
+
+
+def test_the_key_is_that_of_the_reader() -> None:
+    reader = Pgoutput(lambda oid, modifier: "text", T, 0, 1 << 60, keys={7: ("code",)})
+    messages = b"B" + (0x90).to_bytes(8, "big") + bytes(12), relation(7, "t", "id", "code", identity=("id",)), id_of("2", "b")
+    assert [each for message in messages for each in reader.changes(message)] == []
+    assert reader.left_out == {"public.t": "changed without the old key (REPLICA IDENTITY)"}
+
+
+def test_the_parts_of_a_relation_are_told_with_the_first_transaction_of_each() -> None:
+    reader = Pgoutput(lambda oid, modifier: "text", T, 0, 1 << 60)
+    root, own, other = (relation(each, "t", "id") for each in (7, 8, 9))
+    insert, of_other = (b"I" + each.to_bytes(4, "big") + b"N" + values("1") for each in (7, 9))
+    for transaction, messages in ((5, [root, own, insert]), (6, [own, root, insert, root, own, insert]), (7, [other, root, of_other])):
+        begin = b"B" + (0x90).to_bytes(8, "big") + bytes(8) + transaction.to_bytes(4, "big")
+        for message in (begin, *messages, b"C"):
+            [*reader.changes(message)]
+    assert reader.parts == {7: {8: 5, 7: 6}, 9: {7: 7}}
 
 
 def test_a_table_is_known_by_its_oid_and_not_by_its_name() -> None:

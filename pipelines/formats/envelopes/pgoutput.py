@@ -1,7 +1,7 @@
 """Decodes messages of PostgreSQL's output plugin ``pgoutput`` into the changes of published tables."""
 
 import struct
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -13,9 +13,10 @@ from beam_joins.pipelines.formats.types.postgres_types import Texts
 _SINCE_1970: Final = 946_684_800_000_000
 """The microseconds of the year 2000, from which PostgreSQL counts."""
 _COUNT, _SIZE, _TYPE, _RELATION = (struct.Struct(f) for f in (">h", ">i", ">Ii", ">I"))
-_BEGIN: Final = struct.Struct(">Qq")
+_BEGIN: Final = struct.Struct(">QqI")
 _TRUNCATE: Final = struct.Struct(">iB")
 _TEXT, _NULL_VALUE = b"tn"
+_FULL: Final = b"f"
 _NUMBERS: Final = frozenset({20, 21, 23, 26, 700, 701, 1700})
 """int8, int2, int4, oid, float4, float8, numeric."""
 _BOOLEAN, _BYTES = 16, 17
@@ -97,9 +98,13 @@ class Pgoutput:
     whose commit begins in ``[begin, end)``, each with its table.
 
     ``type_name`` asks the catalog for the name of a type. ``tables`` are those that are read, by their OIDs: a name may
-    be that of another table within the log. ``left_out`` are the full names of tables whose rows the log does not tell,
-    with the reason: those that had other columns for a while than ``shapes`` has by their OIDs, and those that have
-    given a row another key without a large value of it. Changes of these are left out from there on.
+    be that of another table within the log. ``keys`` are the columns that a table is read by, where these are not its own
+    key. ``left_out`` are the full names of tables whose rows the log does not tell, with the reason: those that had other
+    columns for a while than ``shapes`` has by their OIDs, those that have given a row another key without a large value of
+    it, and those an update or delete of which does not have the old key. Changes of these are left out from there on.
+
+    ``parts`` are, by the OID of each relation of which there are changes, the OIDs of the tables that these are of, itself
+    or its partitions, and the first transaction with each.
 
     >>> message = bytes.fromhex("5200000007") + b"public\0t\0d" + bytes.fromhex("0001") + b"\1id\0" + bytes.fromhex("00000017ffffffff")
     >>> read = Pgoutput(lambda oid, modifier: "integer", {7: Table("public", "t", (), ("id",))}, 0, 1 << 60)
@@ -116,15 +121,21 @@ class Pgoutput:
         begin: int,
         end: int,
         shapes: Mapping[int, Container[Shape]] | None = None,
+        keys: Mapping[int, Collection[str]] | None = None,
     ) -> None:
         self._type_name, self._tables, self._shapes = type_name, tables, shapes or {}
+        self._keys = {oid: {*((keys or {}).get(oid) or table.key)} for oid, table in tables.items()}
         self._begin, self._end = begin, end
         self._relations: dict[int, Table] = {}
         self._reads = False
         """Whether the transaction is read."""
         self._time = self._position = self._order = 0
-        self._whole = set[str]()
-        """The tables whose old rows have all columns, as their last changes show."""
+        self._transaction = 0
+        self._described: list[tuple[int, frozenset[str] | None]] = []
+        """The relations that were described since the last change, each with the columns of its identity; None for all."""
+        self._identities: dict[int, dict[int, frozenset[str]]] = {}
+        """The columns of which the log has old values, by relation and partition, where these are not all."""
+        self.parts: dict[int, dict[int, int]] = {}
         self.left_out: dict[str, str] = {}
         self.transactions = 0
 
@@ -132,10 +143,11 @@ class Pgoutput:
         """The changes of a message. Raises ValueError for a message of an unknown kind."""
         kind = data[:1]
         if kind in b"IUD":
+            self._find_part(data)
             if self._reads:
                 yield from self._change(kind, data)
         elif kind == b"B":
-            self._position, since = _BEGIN.unpack_from(data, 1)
+            self._position, since, self._transaction = _BEGIN.unpack_from(data, 1)
             self._time, self._order = since + _SINCE_1970, 0
             self._reads = self._begin <= self._position < self._end
         elif kind == b"C":
@@ -144,6 +156,9 @@ class Pgoutput:
         elif kind == b"R":
             self._relation(data)
         elif kind == b"T":
+            for relation, identity in self._described:
+                self._note(relation, relation, identity)
+            self._described.clear()
             if self._reads:
                 yield from self._truncate(data)
         elif kind not in b"YOM":
@@ -151,22 +166,49 @@ class Pgoutput:
 
     def _relation(self, data: bytes) -> None:
         (relation,) = _RELATION.unpack_from(data, 1)
-        if relation not in self._tables:
-            return
         _, at = _text(data, 5)
         _, at = _text(data, at)
-        columns = []
+        columns, identity = list[tuple[str, int, int]](), set[str]()
+        is_full = data[at : at + 1] == _FULL
         (count,) = _COUNT.unpack_from(data, at + 1)
         at += 3
         for _ in range(count):
+            is_of_identity = data[at]
             column, at = _text(data, at + 1)
-            oid, modifier = _TYPE.unpack_from(data, at)
+            columns.append((column, *_TYPE.unpack_from(data, at)))
             at += _TYPE.size
-            columns.append(Column(column, self._type_name(oid, modifier), oid))
-        table = self._tables[relation]._replace(columns=columns)
+            if is_of_identity:
+                identity.add(column)
+        self._described.append((relation, None if is_full else frozenset(identity)))
+        if relation not in self._tables:
+            return
+        described = [Column(name, self._type_name(oid, modifier), oid) for name, oid, modifier in columns]
+        table = self._tables[relation]._replace(columns=described)
         if relation in self._shapes and table.shape not in self._shapes[relation]:
             self.left_out.setdefault(table.full_name, "columns altered")
         self._relations[relation] = table
+
+    def _find_part(self, data: bytes) -> None:
+        """Note the table that changes are of: a table is described before its first change, behind the one that its changes
+        are published as, and both again once one is altered.
+        """
+        if not self._described:
+            return
+        (relation,) = _RELATION.unpack_from(data, 1)
+        part, identity = self._described[-1]
+        if relation in (part, *(each for each, _ in self._described[-2:-1])):
+            self._note(relation, part, identity)
+        self._described.clear()
+
+    def _note(self, relation: int, part: int, identity: frozenset[str] | None) -> None:
+        parts, identities = self.parts.setdefault(relation, {}), self._identities.setdefault(relation, {})
+        parts.setdefault(part, self._transaction)
+        if part != relation:
+            identities.pop(relation, None)  # a partitioned table has rows in its partitions alone
+        if identity is None or (part == relation and len(parts) > 1):
+            identities.pop(part, None)
+        else:
+            identities[part] = identity
 
     def _change(self, kind: bytes, data: bytes) -> Iterator[tuple[Table, LoggedChange]]:
         (relation,) = _RELATION.unpack_from(data, 1)
@@ -175,11 +217,14 @@ class Pgoutput:
             return
         row: Sequence[Value]
         row, place = _tuple(data, 6)
+        old = None if data[5:6] == b"N" else row
+        if kind != b"I" and not self._has_key(relation, table, old):
+            self.left_out[table.full_name] = "changed without the old key (REPLICA IDENTITY)"
+            return
         if kind == b"D":
-            whole = table.full_name in self._whole or None not in row
+            whole = self._is_whole(relation, table, row)
             yield table, self._record(DELETE, row, life=Life(before=content_of_row(row) if whole else "").text())
             return
-        old = None if data[5:6] == b"N" else row
         if old is not None:
             row = completed(_tuple(data, place + 1)[0], old)
         left_out = None
@@ -195,22 +240,26 @@ class Pgoutput:
             return
         life = None
         if old is not None:
-            if self._has_whole_row(table, row, old):
+            if self._is_whole(relation, table, old):
                 life = Life(before=content_of_row(old), after=content_of_row(row)).text()
             yield table, self._record(BEFORE, old)
-        else:
-            self._whole.discard(table.full_name)
         yield table, self._record(UPSERT, row, left_out, life)
 
-    def _has_whole_row(self, table: Table, row: Sequence[Value], old: Sequence[Value]) -> bool:
-        """Whether old rows of the table have all columns. The message does not say so: it has the letter of the table, and
-        the columns of the partition.
+    def _has_key(self, relation: int, table: Table, old: Sequence[Value] | None) -> bool:
+        """Whether the key that the row had is known: the log has the old row, or the key cannot have changed without."""
+        key = self._keys[relation]
+        if all(key <= identity for identity in self._identities.get(relation, {}).values()):
+            return True
+        return old is not None and all(value is not None for name, value in zip(table.names, old, strict=True) if name in key)
+
+    def _is_whole(self, relation: int, table: Table, old: Sequence[Value]) -> bool:
+        """Whether an old row has all columns. The message does not say so: it has the letter of the table, and the columns
+        of the partition.
         """
-        if {name for name, value in zip(table.names, old, strict=True) if value is not None} <= {*table.key}:
-            self._whole.discard(table.full_name)
-        elif all(before is not None or now is None for now, before in zip(row, old, strict=True)):
-            self._whole.add(table.full_name)
-        return table.full_name in self._whole
+        identities = self._identities.get(relation, {})
+        known = frozenset[str]().union(*identities.values())
+        is_beyond = any(value is not None and name not in known for name, value in zip(table.names, old, strict=True))
+        return not identities or is_beyond or None not in old
 
     def _truncate(self, data: bytes) -> Iterator[tuple[Table, LoggedChange]]:
         count, _ = _TRUNCATE.unpack_from(data, 1)

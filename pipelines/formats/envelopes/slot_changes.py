@@ -20,7 +20,7 @@ from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.formats.arrow import opened, record_batches
 from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.pgoutput import BEFORE, Column, LoggedChange, Table, no_text
-from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, UPSERT, WHOLE_ROWS, lists_of_names
+from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, UPSERT, lists_of_names
 from beam_joins.pipelines.formats.file_format import FormatReader
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.reading import Reading
@@ -167,7 +167,6 @@ class _Changes:
         self._about = {name: batch[n] for n, name in enumerate(ABOUT.names)}
         self._texts = dict(zip(self._table.names, batch.columns[len(ABOUT) :], strict=True))
         self._of = {column.name: column for column in self._table.columns}
-        self._faults: dict[int, str] = {}
         self._split_moves()
         self._operations = self._about[OPERATION]
         self._about[OPERATION] = pc.replace_substring(self._operations, INSERT, UPSERT)
@@ -191,8 +190,8 @@ class _Changes:
             values = reading.value_of({name: (self._of[name], text) for name, text in self._texts.items()}, None)
             structs, type_faults = fitting_rows(partial(_structs, values, reading.typed), reading.typed, count)
         sure = None
-        if self._faults or type_faults:
-            sure = np.array([n not in self._faults and n not in type_faults for n in range(count)], np.bool_)
+        if type_faults:
+            sure = np.array([n not in type_faults for n in range(count)], np.bool_)
         values_of = cache(self._python_rows)
         return RawRows(
             places, self._row, columns, texts, sure, structs=structs, type_faults=type_faults, value=lambda n: values_of()[n]
@@ -212,11 +211,6 @@ class _Changes:
     def _split_moves(self) -> None:
         """Make a delete and an insert of each update that has given its row another key."""
         before_at: Ints = np.flatnonzero(pc.equal(self._about[OPERATION], BEFORE).to_numpy(zero_copy_only=False))
-        has_before = np.zeros(len(self._about[OPERATION]), np.bool_)
-        has_before[before_at + 1] = True
-        unseen = [name for name in self._key if name in self._texts and name not in self._table.key]
-        if unseen:
-            self._require_old(unseen, has_before)
         if not len(before_at):
             return
         moved = np.zeros(len(before_at), np.bool_)
@@ -224,12 +218,10 @@ class _Changes:
             if name in self._texts:
                 old, new = (self._texts[name].take(pa.array(at)) for at in (before_at, before_at + 1))
                 moved |= pc.and_(old.is_valid(), pc.not_equal(old, new).fill_null(True)).to_numpy(zero_copy_only=False)
-        kept = np.ones(len(has_before), np.bool_)
+        kept = np.ones(len(self._about[OPERATION]), np.bool_)
         kept[before_at[~moved]] = False
         if moved.any():
             self._move(before_at[moved])
-        numbers = np.cumsum(kept) - 1
-        self._faults = {int(numbers[n]): fault for n, fault in self._faults.items()}
         self._about = {name: column.filter(pa.array(kept)) for name, column in self._about.items()}
         self._texts = {name: column.filter(pa.array(kept)) for name, column in self._texts.items()}
 
@@ -249,29 +241,6 @@ class _Changes:
             old, new = (texts.take(pa.array(places)) for places in (at, at + 1))
             left = pc.coalesce(old, new) if name in self._key else pa.nulls(len(at), pa.string())
             self._texts[name] = pc.replace_with_mask(texts, deletes, left)
-
-    def _require_old(self, unseen: Sequence[str], has_before: Bools) -> None:
-        """Note a fault of each update that may have given its row another key by columns whose old values the log does
-        not have.
-        """
-        updates = pc.and_(pc.equal(self._about[OPERATION], UPSERT), self._about[LIFE].is_null()).to_numpy(zero_copy_only=False)
-        for n in np.flatnonzero(updates).tolist():
-            absent = [name for name in unseen if not (has_before[n] and self._texts[name][n - 1].is_valid)]
-            identity = self._table.key or [name for name, text in self._texts.items() if has_before[n] and text[n - 1].is_valid]
-            if not absent or not identity:
-                continue
-            row = {}
-            for name in self._key:
-                text = self._texts.get(name, pa.nulls(n + 1, pa.string()))
-                value = (text[n - 1].as_py() if has_before[n] else None) or text[n].as_py()
-                if value is not None:
-                    row[name] = json_texts(pa.array([value]), self._of[name].texts)
-            which = f"the row {objects(row, 1)[0].as_py().decode()}" if row else "a row"
-            self._faults[n] = (
-                f"an update of the table with the primary key {', '.join(identity)} without the old {', '.join(absent)}, so that the "
-                f"row may have left another key: {WHOLE_ROWS}, or to USING INDEX of an index of {', '.join(self._key)}; without the "
-                f"change {which} of {self._table.full_name} is not right"
-            )
 
     def _json_texts(self, reading: Reading) -> pa.Array:
         """The JSON texts of rows, without the columns that they do not have."""
@@ -306,8 +275,6 @@ class _Changes:
 
     def _row(self, n: int) -> dict[str, Any] | str:
         """A change with the columns about it."""
-        if n in self._faults:
-            return self._faults[n]
         (row,) = self._python_rows(n, n + 1)
         about = {name: column[n].as_py() for name, column in self._about.items()}
         return row if isinstance(row, str) else {**about, LOG: None, **row}
@@ -326,7 +293,7 @@ class _Changes:
                     rows[n] = f"column '{name}': {value}"
                 elif isinstance(row, dict) and not is_absent:
                     row[name] = value
-        return [self._faults.get(start + n, row) for n, row in enumerate(rows)]
+        return rows
 
 
 def _structs(values: Mapping[str, Any], typed: pa.Schema, start: int, stop: int) -> pa.StructArray:

@@ -1,7 +1,8 @@
 """Describes the tables of a PostgreSQL publication: their columns and keys, and what tells one table from another."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -10,7 +11,7 @@ from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant
 from beam_joins.pipelines.formats.reading import Kind
-from beam_joins.pipelines.formats.types.postgres_types import arrow_type, may_be_left_out
+from beam_joins.pipelines.formats.types.postgres_types import arrow_type
 
 with needs("postgres"):
     from psycopg import sql
@@ -36,18 +37,24 @@ _KEY: Final = """
 """
 _TREE: Final = """
     WITH RECURSIVE tree (oid, depth, since) AS (SELECT %s::oid, 0, ''
-        UNION ALL SELECT inhrelid, depth + 1, pg_inherits.xmin::text FROM tree JOIN pg_inherits ON inhparent = tree.oid)
+        UNION ALL SELECT inhrelid, depth + 1, pg_inherits.xmin::text FROM tree JOIN pg_inherits ON inhparent = tree.oid
+            WHERE to_jsonb(pg_inherits) ->> 'inhdetachpending' IS DISTINCT FROM 'true')
     SELECT pg_class.oid::int8, relfilenode::int8, since, format('%%I.%%I', nspname, relname), relkind = 'f' OR relpersistence <> 'p',
-        pg_type.xmin::text = since
+        CASE WHEN pg_type.xmin::text = since AND (relkind = 'p' OR relfilenode = pg_class.oid) AND EXISTS (
+            SELECT FROM pg_attribute AS of_type WHERE attrelid = pg_class.oid AND attnum > 0
+                AND of_type.xmin = pg_type.xmin AND of_type.cmin = pg_type.cmin) THEN since::int8 END
     FROM tree JOIN pg_class USING (oid) JOIN pg_namespace ON pg_namespace.oid = relnamespace JOIN pg_type ON pg_type.oid = reltype
     ORDER BY depth, pg_class.oid
 """
-_ABOVE: Final = (
-    "WITH RECURSIVE above (oid) AS (SELECT %s::oid UNION ALL SELECT inhparent FROM above JOIN pg_inherits ON inhrelid = oid)"
-)
+"""A partition that was made as such, and is as it was made, has columns of the command that has made its type."""
+_ABOVE: Final = """
+    WITH RECURSIVE above (oid, since) AS (SELECT %s::oid, ''
+        UNION ALL SELECT inhparent, pg_inherits.xmin::text FROM above JOIN pg_inherits ON inhrelid = oid)
+"""
 _ENTRIES: Final = f"""
     {_ABOVE} SELECT entries.oid::int8, entries.xmin::text
-    FROM above JOIN pg_publication_rel AS entries ON prrelid = above.oid WHERE prpubid = %s ORDER BY 1
+    FROM above JOIN pg_publication_rel AS entries ON prrelid = above.oid WHERE prpubid = %s
+    UNION ALL SELECT oid::int8, since FROM above WHERE since <> '' ORDER BY 1, 2
 """
 _ENTRIES_OF_SCHEMAS: Final = f"""
     {_ABOVE} SELECT DISTINCT entries.oid::int8, entries.xmin || ' ' || pg_class.xmin
@@ -62,16 +69,20 @@ _LABELS: Final = """
         UNION SELECT part.oid FROM types JOIN pg_type USING (oid) LEFT JOIN pg_range ON rngtypid = pg_type.oid
             LEFT JOIN pg_attribute ON typtype = 'c' AND attrelid = typrelid AND attnum > 0 AND NOT attisdropped
             CROSS JOIN LATERAL unnest(ARRAY[typelem, typbasetype, rngsubtype, atttypid]) AS part (oid) WHERE part.oid <> 0)
-    SELECT 'label ' || pg_enum.oid, enumlabel::text FROM types JOIN pg_enum ON enumtypid = types.oid
-    UNION ALL SELECT 'type ' || types.oid, string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum)
+    SELECT 'label ' || pg_enum.oid, enumlabel || ' ' || pg_enum.xmin FROM types JOIN pg_enum ON enumtypid = types.oid
+    UNION ALL SELECT 'type ' || types.oid, string_agg(concat_ws(' ', attname, format_type(atttypid, atttypmod), attnum,
+            pg_attribute.xmin), ', ' ORDER BY attnum)
         FROM types JOIN pg_type USING (oid)
             JOIN pg_attribute ON typtype = 'c' AND attrelid = typrelid AND attnum > 0 AND NOT attisdropped
         GROUP BY types.oid
     ORDER BY 1
 """
+_TRANSACTIONS: Final = 1 << 32
 _PUBLISHES_GENERATED: Final = 180_000
 _PUBLISHES_SCHEMAS: Final = 150_000
 
+Parts: TypeAlias = Mapping[int, Mapping[int, int]]
+"""The parts of relations that have changes in a log: :attr:`~beam_joins.pipelines.formats.envelopes.pgoutput.Pgoutput.parts`."""
 Difference = Literal["", "extended", "altered", "replaced"]
 """The difference of a table from its remembered identity: ``extended`` by partitions that may have had rows,
 ``replaced`` where its changes in the log are not those of the rows that were read.
@@ -85,8 +96,8 @@ class PublishedTable(NamedTuple):
     letter of its REPLICA IDENTITY, and ``rows`` the row filter of the publication. ``storage`` are OID and file of the
     table and then of its partitions or children, with the transaction that has attached them; a TRUNCATE and a rewrite
     give a table another file. ``places`` are their names by OID. ``entries`` are the rows of the catalog that publish
-    the table, and ``labels`` those of its enumerations and composite types. ``unlogged`` are partitions whose changes
-    are not in the log.
+    the table or attach it to another one, and ``labels`` those of its enumerations and composite types: each with the
+    transaction that has written it. ``unlogged`` are partitions whose changes are not in the log.
     """
 
     oid: int
@@ -100,8 +111,9 @@ class PublishedTable(NamedTuple):
     labels: dict[str, str]
     unlogged: tuple[str, ...]
     places: dict[int, str]
-    born: frozenset[int] = frozenset()
-    """The partitions that were made as such, and had no rows before they were attached."""
+    born: Mapping[int, int] = MappingProxyType({})
+    """The partitions that were made as such and neither detached nor rewritten since, with the transaction that has made them:
+    the log of later ones has all their rows."""
 
     @property
     def columns(self) -> pa.Schema:
@@ -127,8 +139,10 @@ class PublishedTable(NamedTuple):
             "labels": self.labels,
         }
 
-    def difference(self, before: Mapping[str, Any] | None) -> tuple[Difference, str]:
-        """The difference of the table from its ``remembered`` identity, and the same in words."""
+    def difference(self, before: Mapping[str, Any] | None, logged: Parts = MappingProxyType({})) -> tuple[Difference, str]:
+        """The difference of the table from its ``remembered`` identity, by the catalog and the ``logged`` parts of relations,
+        and the same in words.
+        """
         if before is None:
             return "replaced", ""
         now = self.remembered
@@ -139,7 +153,9 @@ class PublishedTable(NamedTuple):
             (now["entries"], before["entries"], "replaced", "published anew"),
             (now["rows"], before["rows"], "replaced", "published with another row filter"),
             (is_whole, True, "replaced", "partitions detached, truncated or rewritten"),
-            (self._had_large_values(before), False, "replaced", "partitions attached"),
+            (self._was_elsewhere(before, logged), False, "replaced", "part of another table for a while"),
+            (any(part not in self.places for part in logged.get(self.oid, ())), False, "replaced", "partitions for a while"),
+            (self._has_hidden_changes(before, logged.get(self.oid, {})), False, "replaced", "partitions attached and changed"),
             (now["columns"], before["columns"], "altered", "columns altered"),
             (now["storage"][0], before["storage"][0], "altered", "truncated or rewritten"),
             (labels, before["labels"], "altered", "types altered"),
@@ -151,10 +167,20 @@ class PublishedTable(NamedTuple):
         """The names, as SQL has them, of the partitions that were attached since."""
         return [self.places[oid] for oid, file, since in self.storage if file and [oid, file, since] not in before["storage"]]
 
-    def _had_large_values(self, before: Mapping[str, Any]) -> bool:
-        """Whether a partition that was attached since may have had rows before, whose large values updates leave out."""
-        has_large = self.identity != "f" and any(map(may_be_left_out, self.columns.types))
-        return has_large and any(oid not in self.born and [oid, *rest] not in before["storage"] for oid, *rest in self.storage[1:])
+    def _was_elsewhere(self, before: Mapping[str, Any], logged: Parts) -> bool:
+        """Whether changes of the table, or of partitions that it has as before, were published as those of another one."""
+        own = {self.oid, *(oid for oid, *rest in self.storage if [oid, *rest] in before["storage"])}
+        return any(not own.isdisjoint(parts) for relation, parts in logged.items() if relation not in own)
+
+    def _has_hidden_changes(self, before: Mapping[str, Any], logged: Mapping[int, int]) -> bool:
+        """Whether a partition that was attached since has changes in the log, which may lack others: before it was attached,
+        in between, or a TRUNCATE by its own name.
+        """
+        attached = [(oid, file) for oid, file, since in self.storage[1:] if [oid, file, since] not in before["storage"]]
+        is_clear = all(file or oid in self.born for oid, file in attached)
+        return any(
+            not is_clear or oid not in self.born or not _is_later(logged[oid], self.born[oid]) for oid, _ in attached if oid in logged
+        )
 
     def require_readable(self, before: Mapping[str, Any] | None) -> None:
         """Raise InputError for a table some rows of which the log does not have, and for one that had another primary key
@@ -240,7 +266,7 @@ def _described(
         labels=dict(labels),
         unlogged=tuple(name for *_, name, is_unlogged, _ in tree[1:] if is_unlogged),
         places={each: name for each, _, _, name, *_ in tree},
-        born=frozenset(each for each, *_, is_born in tree if is_born),
+        born={each: since for each, *_, since in tree if since is not None},
     )
 
 
@@ -255,6 +281,11 @@ def require_identity(name: str, identity: str, key: Sequence[str]) -> None:
         raise InputError(
             f"{name} has no primary key: give it one, or ALTER TABLE {name} REPLICA IDENTITY FULL and name the columns of its key"
         )
+
+
+def _is_later(transaction: int, other: int) -> bool:
+    """Whether a transaction has a later number, which are counted in 32 bits and begin again."""
+    return 0 < (transaction - other) % _TRANSACTIONS < _TRANSACTIONS // 2
 
 
 def type_names(connection: Any) -> Mapping[tuple[int, int], str]:

@@ -62,7 +62,9 @@ class SlotInputs(NamedTuple):
         from beam_joins.pipelines.io.sources.table_snapshots import Slot  # noqa: PLC0415
 
         slot = Slot(self.address.conninfo, self.address.slot, self.address.publication)
-        names = list(dict.fromkeys(self.sources.values()))
+        names = dict[str, tuple[str, ...]]()
+        for name, table in self.sources.items():
+            names[table] = tuple(dict.fromkeys((*names.get(table, ()), *envelopes[name].key)))
         rows = partial(read_round, slot, names, None, folder, most_rows=most_rows)
         read = rows() if state is None else read_in_run(slot, names, state)[0]
         full_names = dict(zip(names, read.tables, strict=True))

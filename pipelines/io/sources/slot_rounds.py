@@ -2,12 +2,12 @@
 first one the rows that are there.
 
 A transaction belongs to the round in whose range its commit begins. A table is read as it is at the end of a
-round where the log does not say what its rows are: in the first round, and once it is another table, has other
-columns, partitions or files, or is published otherwise.
+round where the log does not say what its rows are: in the first round; once it is another table, has other
+columns, partitions or files, or is published otherwise; and where the log shows that it was so for a while.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from beam_joins.errors import InputError
@@ -83,14 +83,15 @@ class Round(NamedTuple):
 
 def read_round(
     slot: Slot,
-    tables: Sequence[str],
+    tables: Mapping[str, Sequence[str]],
     before: dict[str, Any] | None,
     folder: str,
     *,
     counts: bool = True,
     most_rows: int | None = None,
 ) -> Round:
-    """Read what was committed since the round before, whose ``state`` is given, into files in ``folder``.
+    """Read what was committed since the round before, whose ``state`` is given, into files in ``folder``. The ``tables`` have the
+    columns of the keys that they are read by; none for their own.
 
     The slot stays where it is until :func:`advance`, or the next round that is read behind one that
     ``counts``. ``most_rows``: of a table at most so many are read, for a look.
@@ -197,7 +198,7 @@ class _Reader:
         self,
         connection: Any,
         slot: Slot,
-        wanted: Sequence[str],
+        wanted: Mapping[str, Sequence[str]],
         before: dict[str, Any] | None,
         files: RoundFiles[TableFile],
         *,
@@ -208,6 +209,8 @@ class _Reader:
         self._promoted = promoted
         self.anew: dict[str, str] = {}
         self.transactions = 0
+        self._logged: dict[int, dict[int, int]] = {}
+        """The parts of relations that have changes in the log."""
         self._attached: dict[str, list[str]] = {}
         """The partitions that are read, of tables that are ``anew`` for these alone."""
         self._left_out: set[str] = set()
@@ -219,11 +222,13 @@ class _Reader:
 
         Raises InputError for a table that cannot be read any more.
         """
-        tables = published_tables(connection or self._connection, self._slot.publication, self._wanted)
+        tables = published_tables(connection or self._connection, self._slot.publication, [*self._wanted])
         for name, table in tables.items():
             before = self._before.get(name)
             table.require_readable(before)
-            difference, why = ("replaced", "the server was promoted or restored") if self._promoted else table.difference(before)
+            difference, why = table.difference(before, self._logged)
+            if self._promoted:
+                difference, why = "replaced", "the server was promoted or restored"
             if difference:
                 self.anew[name] = why
             if difference == "extended":
@@ -241,13 +246,16 @@ class _Reader:
             return
         with connected(self._slot.conninfo) as catalog:
             types = type_names(catalog)
-            tables = published_tables(catalog, self._slot.publication, self._wanted)
+            tables = published_tables(catalog, self._slot.publication, [*self._wanted])
             shapes = {each.oid: {each.table.shape, self._shape_before(name)} for name, each in tables.items()}
-            read = Pgoutput(lambda *of: types[of], {each.oid: each.table for each in tables.values()}, begin, end, shapes)
+            keys = {each.oid: key for each, key in zip(tables.values(), self._wanted.values(), strict=True)}
+            read = Pgoutput(lambda *of: types[of], {each.oid: each.table for each in tables.values()}, begin, end, shapes, keys)
             read.left_out = dict.fromkeys(self._left_out, "")
             for data in self._peeked(end):
                 for table, change in read.changes(data):
                     self.files.to(table.full_name, table).write(change, len(data))
+        for relation, parts in read.parts.items():
+            self._logged[relation] = {**parts, **self._logged.get(relation, {})}
         self.anew = {**read.left_out, **self.anew}
         self._left_out |= {*read.left_out}
         self.transactions += read.transactions

@@ -6,7 +6,7 @@ run before it has left, and the changes since.
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -29,20 +29,25 @@ class _Kept(msgspec.Struct):
 
     slot: str
     publication: str
-    tables: list[str]
+    tables: dict[str, list[str]]
     before: str | None
     round: Round
 
 
-def read_in_run(slot: Slot, tables: Sequence[str], state: StateFolder) -> tuple[Round, dict[str, Any]]:
-    """The round of the changes committed since the last run with this state; and the state's memory of the slot,
-    which may be added to.
+def read_in_run(slot: Slot, tables: Mapping[str, Sequence[str]], state: StateFolder) -> tuple[Round, dict[str, Any]]:
+    """The round of the changes committed since the last run with this state, of ``tables`` with the columns of their keys; and the
+    state's memory of the slot, which may be added to.
 
     Raises InputError.
     """
     folder, name = os.path.join(state.files.root, "slots", slot.name, f"{state.run:06d}"), f"slot {slot.name}"
     before = state.inputs.get(name)  # without tables that are to be read again
-    asked = (slot.name, slot.publication, [*tables], None if before is None else " ".join([before["end"], *before["tables"]]))
+    asked = (
+        slot.name,
+        slot.publication,
+        {name: [*key] for name, key in tables.items()},
+        None if before is None else " ".join([before["end"], *before["tables"]]),
+    )
     kept = _kept(folder, asked)
     if kept is None:
         read = read_round(slot, tables, before, folder)
