@@ -8,6 +8,7 @@ does (:class:`FileLock`, :func:`write_whole`, :func:`rename`).
 
 from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.log_spans import IN_TIME
 from beam_joins.transforms.engine.blocks.metrics import (
     ABSENT_DELETES,
     BLOCK_BYTES,
@@ -73,6 +74,7 @@ __all__ = [
     "ABSENT_DELETES",
     "BLOCK_BYTES",
     "BLOCK_ROWS",
+    "IN_TIME",
     "NAMESPACE",
     "ONE_MACHINE",
     "READ_ONCE",

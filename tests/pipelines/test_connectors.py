@@ -164,6 +164,51 @@ def test_a_run_that_goes_on_remembers_the_log(tmp_path: Path) -> None:
             pipeline.run().wait_until_finish()
 
 
+def _of_mysql(*places: tuple[str, int, int], **more: Any) -> list[dict[str, Any]]:
+    return [
+        {"connector": "mysql", "file": file, "pos": pos, "server_id": 7, "ts_ms": 1_700_000_000_000 + 1_000 * second, **more}
+        for file, pos, second in places
+    ]
+
+
+_BEFORE = _of_mysql(("bin.000003", 154, 10), ("bin.000003", 900, 12))
+AGAIN: dict[str, tuple[list[list[dict[str, Any]]], bool]] = {
+    "goes on in the next file": ([_BEFORE, _of_mysql(("bin.000004", 154, 13))], False),
+    "is sent again": ([_BEFORE, [*_BEFORE, *_of_mysql(("bin.000003", 1_000, 13))]], False),
+    "is read in another order": ([_BEFORE, _of_mysql(("bin.000002", 700, 9))], False),
+    "has a long transaction": (
+        [_BEFORE, _of_mysql(("bin.000003", 800, 13), ("bin.000003", 1_000, 9), ("bin.000004", 154, 14))],
+        False,
+    ),
+    "begins at its first file": ([_BEFORE, _of_mysql(("bin.000001", 154, 13))], True),
+    "begins at the same place": ([_BEFORE, _of_mysql(("bin.000003", 154, 13), ("bin.000003", 1_200, 14))], True),
+    "begins in the same file": ([_BEFORE, _of_mysql(("bin.000003", 300, 13))], True),
+    "grows beyond the end": ([_BEFORE, _of_mysql(("bin.000003", 300, 100), ("bin.000003", 2_000, 101))], True),
+    "begins again within a run": ([[*_BEFORE, *_of_mysql(("bin.000001", 154, 3_600))]], True),
+    "counts its GTIDs again": (
+        [
+            _of_mysql(("bin.000003", 154, 10), gtid="3e11fa47-71ca-11e1-9e33-c80aa9429562:23"),
+            _of_mysql(("bin.000001", 154, 11), gtid="3e11fa47-71ca-11e1-9e33-c80aa9429562:1"),
+        ],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_log_that_has_begun_again_is_told_from_one_that_goes_on(name: str, tmp_path: Path) -> None:
+    runs, is_refused = AGAIN[name]
+    for number, sources in enumerate(runs):
+        path = write(tmp_path / f"{number}.jsonl", [event(n, source) for n, source in enumerate(sources)])
+        pipeline = beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([f"--beam_joins_state={tmp_path}/state"]))
+        _ = pipeline | ReadChangeEvents(path, format="debezium", table="t", key="id") | TableToChanges()
+        if is_refused and number + 1 == len(runs):
+            with pytest.raises(InputError, match=r"^the log .* has begun again, as after RESET MASTER .* new snapshot$"):
+                pipeline.run().wait_until_finish()
+        else:
+            pipeline.run().wait_until_finish()
+
+
 def test_the_command_says_it_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "e.jsonl", [event(number, source) for number, source in enumerate(SECOND_LOG["GTIDs switched off"])])

@@ -24,9 +24,9 @@ SETTINGS = {
 
 
 @contextmanager
-def server(bin_: Path, port: int | None = None, copy: Path | None = None) -> Iterator[str]:
+def server(bin_: Path, port: int | None = None, copy: Path | None = None, *, promoted: bool = True) -> Iterator[str]:
     """A server, on the port of one that has stopped or a free one; gives what to connect with. It has the data of a ``copy``, and is
-    promoted then.
+    ``promoted`` then, or goes on with its timeline.
     """
     directory = Path(tempfile.mkdtemp(prefix="beam-joins-postgres-"))
     # PostgreSQL refuses to run as root
@@ -46,7 +46,8 @@ def server(bin_: Path, port: int | None = None, copy: Path | None = None) -> Ite
             run(bin_ / "initdb", "--pgdata", data, "--username", "test", "--auth", "trust", "--no-sync")
         else:
             shutil.copytree(copy, data)
-            (data / "standby.signal").touch()
+            if promoted:
+                (data / "standby.signal").touch()
             run_as_root = ["chown", "--recursive", user, data] if user is not None else ["true"]
             subprocess.run(list(map(str, run_as_root)), check=True)
             data.chmod(0o700)
@@ -57,7 +58,7 @@ def server(bin_: Path, port: int | None = None, copy: Path | None = None) -> Ite
         started = [str(bin_ / "pg_ctl"), "--pgdata", str(data), "--log", str(log), "--wait", "--options", options, "start"]
         subprocess.run(started, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=directory)
         try:
-            if copy is not None:
+            if copy is not None and promoted:
                 run(bin_ / "pg_ctl", "--pgdata", data, "--wait", "promote")
             yield f"host=127.0.0.1 port={port} user=test dbname=postgres"
         finally:

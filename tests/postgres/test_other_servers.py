@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -77,6 +78,26 @@ def test_behind_a_promotion_tables_are_read_anew_and_an_earlier_backup_is_refuse
             InputError, match=r"^the server's log ends at .*, where the last run ended, as after a restore: begin with an empty"
         ):
             tables(conninfo, ["t"], tmp_path / "state")
+
+
+def test_tables_are_read_anew_where_files_were_put_back_and_the_log_has_gone_on_with_others(tmp_path: Path) -> None:
+    copy, state = tmp_path / "copy", tmp_path / "state"
+    with server(bin_()) as first:
+        conninfo = database(first, "shop", TABLE, "INSERT INTO t VALUES (1, 10)")
+        assert tables(conninfo, ["t"], state)["t"] == [(1, 10)]
+        assert tables(conninfo, ["t"], state)["t"] == [(1, 10)], "nothing was written since"
+        ((data,),) = asked(conninfo, "SHOW data_directory")
+        run(conninfo, "CHECKPOINT")
+        shutil.copytree(data, copy, ignore=shutil.ignore_patterns("postmaster.pid"))
+        run(conninfo, "INSERT INTO t VALUES (2, 20)", "UPDATE t SET amount = 11 WHERE id = 1")
+        assert tables(conninfo, ["t"], state)["t"] == [(1, 11), (2, 20)]
+        port = port_of(first)
+    with server(bin_(), port, copy, promoted=False):
+        assert asked(conninfo, "SELECT * FROM t") == [(1, 10)]
+        run(conninfo, "INSERT INTO t VALUES (3, 30)", "SELECT pg_switch_wal()", "INSERT INTO t VALUES (4, 40)")
+        assert tables(conninfo, ["t"], state)["t"] == asked(conninfo, "SELECT * FROM t") == [(1, 10), (3, 30), (4, 40)]
+        run(conninfo, "DELETE FROM t WHERE id = 3", "INSERT INTO t VALUES (5, 50)")
+        assert tables(conninfo, ["t"], state)["t"] == asked(conninfo, "SELECT * FROM t")
 
 
 @pytest.mark.parametrize("kind", ["open", "prepared"])

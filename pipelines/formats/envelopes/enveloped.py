@@ -17,6 +17,7 @@ from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import BytesText, object_of
+from beam_joins.transforms.connect import IN_TIME
 
 _NO_ROW: Final = b"null"
 
@@ -177,7 +178,7 @@ def marked_text(change: RowChange, place: int) -> bytes:
         TIME: change.time,
         POSITION: change.position,
         ORDER: order,
-        LOG: change.log,
+        LOG: None if change.log is None else f"{IN_TIME}{change.log}",
         LEFT_OUT: left_out,
         LIFE: life.text(),
     }

@@ -15,6 +15,7 @@ _SINCE_1970: Final = 946_684_800_000_000
 _COUNT, _SIZE, _TYPE, _RELATION = (struct.Struct(f) for f in (">h", ">i", ">Ii", ">I"))
 _BEGIN: Final = struct.Struct(">QqI")
 _TRUNCATE: Final = struct.Struct(">iB")
+_MESSAGE_AT: Final = 10
 _TEXT, _NULL_VALUE = b"tn"
 _FULL: Final = b"f"
 _NUMBERS: Final = frozenset({20, 21, 23, 26, 700, 701, 1700})
@@ -272,6 +273,18 @@ class Pgoutput:
     def _record(self, operation: str, row: Sequence[Value], left_out: str | None = None, life: str | None = None) -> LoggedChange:
         self._order += 1
         return LoggedChange(operation, self._time, self._position, self._order, row, left_out, life)
+
+
+def message_of(data: bytes, prefix: str) -> str | None:
+    r"""The content of a message that a session has written into the log with this prefix; None for other data.
+
+    >>> message_of(bytes.fromhex("4d0100000000000000ff") + b"app\0" + bytes.fromhex("00000002") + b"hi", "app")
+    'hi'
+    """
+    if data[:1] != b"M":
+        return None
+    found, at = _text(data, _MESSAGE_AT)
+    return data[at + _SIZE.size :].decode(errors="replace") if found == prefix else None
 
 
 def _text(data: bytes, at: int) -> tuple[str, int]:

@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 from apache_beam.io.filesystem import CompressionTypes
 from pyarrow.fs import FileType, PyFileSystem
+from xxhash import xxh3_128_hexdigest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
@@ -136,7 +137,8 @@ def read_delta(
         reader.require_readable(before, goes_on=goes_on)
         time, files = reader.snapshot(folder, most_rows) if before is None else reader.changes(before)
         since: dict[str, Any] = before or {}
-        now = {"id": reader.id, "version": reader.version, "time": time, "sequence_by": source.sequence_by}
+        commit = reader.commit(reader.version)
+        now = {"id": reader.id, "version": reader.version, "time": time, "sequence_by": source.sequence_by, "commit": commit}
         return DeltaRound(tuple(files), reader.described(), reader.version, {**since, **now}, since.get("version"))
 
 
@@ -174,6 +176,11 @@ class _Reader:
             raise InputError(
                 f"{shown} was made anew since the last run (id {self.id}, version {self.version}; was {was}): begin with an empty "
                 "state"
+            )
+        if before.get("commit") and self.commit(before["version"]) not in ("", before["commit"]):
+            raise InputError(
+                f"{shown} was put back to an earlier state since the last run: its version {before['version']} is another commit than "
+                "the one that was read: begin with an empty state"
             )
         if self._source.sequence_by != before["sequence_by"]:
             raise InputError(
@@ -226,6 +233,14 @@ class _Reader:
                 return [msgspec.json.decode(line) for line in file.read().splitlines() if line]
         except FileNotFoundError:
             return None
+
+    def commit(self, version: int) -> str:
+        """A hash of the log of a version; empty if it was removed."""
+        try:
+            with self._files.open_input_file(_log_of(version)) as file:
+                return xxh3_128_hexdigest(file.read())
+        except FileNotFoundError:
+            return ""
 
     def _time(self, version: int, actions: list[dict[str, Any]]) -> int:
         """The time of a commit, or where it does not say that of its file, in microseconds."""

@@ -3,16 +3,19 @@ first one the rows that are there.
 
 A transaction belongs to the round in whose range its commit begins. A table is read as it is at the end of a
 round where the log does not say what its rows are: in the first round; once it is another table, has other
-columns, partitions or files, or is published otherwise; and where the log shows that it was so for a while.
+columns, partitions or files, or is published otherwise; and where the log shows that it was so for a while. A round
+leaves a mark behind its end in the log, which is not there any more once the server's files were put back and others
+were written since.
 """
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.formats.envelopes.pgoutput import Pgoutput, Shape
+from beam_joins.pipelines.formats.envelopes.pgoutput import Pgoutput, Shape, message_of
 from beam_joins.pipelines.formats.envelopes.readers import SLOT
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
@@ -36,8 +39,15 @@ with needs("postgres"):
     from psycopg import sql
 
 _PEEK: Final = """
-    SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s, NULL, 'proto_version', '1', 'publication_names', %s)
+    SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s, NULL,
+        VARIADIC ARRAY['proto_version', '1', 'publication_names', %s] || %s::text[])
 """
+_MESSAGES: Final = ["messages", "true"]
+_SENDS_MESSAGES: Final = 140_000
+_MARK: Final = "SELECT pg_logical_emit_message(true, %s, %s)"
+_PREFIX: Final = "beam_joins"
+IDLE_BYTES: Final = 16 << 20
+"""So far behind a slot may be without a change: then a run moves it on, so that the server can forget its log."""
 _FETCHED: Final = 2_000
 _ANY_BYTES: Final = "SQL_ASCII"
 """The encoding of databases that do not look at the bytes of text."""
@@ -50,7 +60,8 @@ class Round(NamedTuple):
     """The result of a round: paths and sizes of the ``files`` of each table, and the tables as they are.
 
     The next round begins at ``end`` of ``log``, with ``state``. ``behind`` is the number of bytes of the log by which
-    the slot was behind the server. ``anew`` are the tables that were read as they are, and the reasons.
+    the slot was behind the server. ``anew`` are the tables that were read as they are, and the reasons. ``mark`` stands
+    behind ``end`` in the log; empty where the server takes none.
     """
 
     files: dict[str, list[tuple[str, int]]]
@@ -60,6 +71,7 @@ class Round(NamedTuple):
     behind: int
     transactions: int
     anew: dict[str, str]
+    mark: str = ""
 
     def files_of(self, table: str, key: Sequence[str] = ()) -> tuple[File, ...]:
         """The files of a table, which is read by a key."""
@@ -78,7 +90,7 @@ class Round(NamedTuple):
     def state(self) -> dict[str, Any]:
         """The state for the next round, in JSON values."""
         tables = {name: table.remembered for name, table in self.tables.items()}
-        return {"end": place_text(self.end), "log": [*self.log], "tables": tables}
+        return {"end": place_text(self.end), "log": [*self.log], "tables": tables, "mark": self.mark}
 
 
 def read_round(
@@ -89,12 +101,13 @@ def read_round(
     *,
     counts: bool = True,
     most_rows: int | None = None,
+    marks: bool = False,
 ) -> Round:
     """Read what was committed since the round before, whose ``state`` is given, into files in ``folder``. The ``tables`` have the
     columns of the keys that they are read by; none for their own.
 
     The slot stays where it is until :func:`advance`, or the next round that is read behind one that
-    ``counts``. ``most_rows``: of a table at most so many are read, for a look.
+    ``counts``. ``most_rows``: of a table at most so many are read, for a look. ``marks``: a mark is left in the log.
 
     Raises InputError for a slot, a publication or a table that cannot be used.
     """
@@ -115,7 +128,10 @@ def read_round(
         if reader.anew:
             end, now = reader.read_tables(None if before is None else end, most_rows)
         anew = {name: reader.anew[name] for name in now if name in reader.anew}
-        return Round(reader.files.close(), now, log, end, behind, reader.transactions, anew)
+        read = Round(reader.files.close(), now, log, end, behind, reader.transactions, anew)
+        if before is not None and before.get("mark") and not (read.files or anew or end - lsn(before["end"]) >= IDLE_BYTES):
+            return read._replace(end=lsn(before["end"]), mark=before["mark"])  # no mark of its own where nothing else is written
+        return read._replace(mark=_marked(connection)) if marks else read
 
 
 def advance(slot: Slot, read: Round) -> None:
@@ -123,6 +139,20 @@ def advance(slot: Slot, read: Round) -> None:
     with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
         if log_identity(connection) == read.log:
             _advance(connection, slot, read.end)
+
+
+def _marked(connection: Any) -> str:
+    """The mark that is left at the end of the log; empty where the server or the rights of the role do not allow one."""
+    if connection.info.server_version < _SENDS_MESSAGES:
+        return ""
+    mark = uuid4().hex
+    try:
+        with connection.transaction():
+            connection.execute("SET LOCAL synchronous_commit TO local")  # the next round reads what is on the disk
+            connection.execute(_MARK, [_PREFIX, mark])
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+        return ""
+    return mark
 
 
 def _advance(connection: Any, slot: Slot, end: int) -> None:
@@ -206,6 +236,8 @@ class _Reader:
     ) -> None:
         self._connection, self._slot, self._wanted, self.files = connection, slot, wanted, files
         self._before: dict[str, Any] = {} if before is None else before.get("tables", {})
+        self._mark: str = "" if before is None else before.get("mark", "")
+        """That of the round before, until it is found in the log."""
         self._promoted = promoted
         self.anew: dict[str, str] = {}
         self.transactions = 0
@@ -252,13 +284,19 @@ class _Reader:
             read = Pgoutput(lambda *of: types[of], {each.oid: each.table for each in tables.values()}, begin, end, shapes, keys)
             read.left_out = dict.fromkeys(self._left_out, "")
             for data in self._peeked(end):
+                if self._mark and message_of(data, _PREFIX) == self._mark:
+                    self._mark = ""
                 for table, change in read.changes(data):
                     self.files.to(table.full_name, table).write(change, len(data))
         for relation, parts in read.parts.items():
             self._logged[relation] = {**parts, **self._logged.get(relation, {})}
-        self.anew = {**read.left_out, **self.anew}
-        self._left_out |= {*read.left_out}
+        left_out = dict.fromkeys(self._names, "the server was restored") if self._mark else read.left_out
+        self.anew = {**left_out, **self.anew}
+        self._left_out |= {*left_out}
         self.transactions += read.transactions
+        for name in self._names if self._mark else ():
+            self.files.drop(name)
+        self._mark = ""
 
     def _shape_before(self, name: str) -> Shape:
         """The columns of a table as the last round has left it."""
@@ -274,7 +312,8 @@ class _Reader:
                     # else the server refuses a value that is no text, without the name of its column
                     cursor.connection.execute(f"SET LOCAL client_encoding TO '{_ANY_BYTES}'")
                 try:
-                    cursor.execute(_PEEK, [self._slot.name, place_text(end), publication])
+                    options = _MESSAGES if self._connection.info.server_version >= _SENDS_MESSAGES else []
+                    cursor.execute(_PEEK, [self._slot.name, place_text(end), publication, options])
                     some = cursor.fetchmany(_FETCHED)
                 except psycopg.errors.ObjectInUse:
                     if is_last:

@@ -50,9 +50,9 @@ def read_in_run(slot: Slot, tables: Mapping[str, Sequence[str]], state: StateFol
     )
     kept = _kept(folder, asked)
     if kept is None:
-        read = read_round(slot, tables, before, folder)
+        read = read_round(slot, tables, before, folder, marks=True)
     else:
-        read = kept.then(read_round(slot, tables, kept.state, folder, counts=False))
+        read = kept.then(read_round(slot, tables, kept.state, folder, counts=False, marks=True))
     if read.anew:
         with writing(folder):
             write_whole(os.path.join(folder, _ROUND), msgspec.json.encode(_Kept(*asked, read)))

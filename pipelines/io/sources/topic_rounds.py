@@ -5,6 +5,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from xxhash import xxh3_128_hexdigest
+
 from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sources.round_files import LinesFile, RoundFiles
 from beam_joins.pipelines.io.sources.source_reads import ReadPiece, Timed
@@ -17,25 +19,33 @@ _SILENT_SECONDS: Final = 60.0
 
 class TopicRound(NamedTuple):
     """The result of a round: the pattern of its files, the number of records, and the ``offsets`` at which the next
-    round begins, by partition.
+    round begins, by partition. ``last`` are the last records before these: their offsets, and hashes of all that they are.
     """
 
     pattern: str
     records: int
     offsets: dict[str, int]
+    last: dict[str, tuple[int, str]]
 
 
 def read_topic(
-    topic: str, config: Mapping[str, Any], offsets: Mapping[str, int], folder: str, most_records: int | None = None
+    topic: str,
+    config: Mapping[str, Any],
+    offsets: Mapping[str, int],
+    folder: str,
+    most_records: int | None = None,
+    last: Mapping[str, tuple[int, str]] | None = None,
 ) -> TopicRound:
     """Read the values from these offsets up to the ends that the partitions have now into files below
     ``folder``; of a partition without an offset from its first record on. ``most_records``: of a partition
-    about so many at most, for a look.
+    about so many at most, for a look. ``last`` are those of the round before.
 
-    Raises InputError if no broker answers, there is no such topic, or records that were not read are gone.
+    Raises InputError if no broker answers, there is no such topic, records that were not read are gone, or another
+    record is in the place of the last one that was read.
     """
     files, records, ends = RoundFiles(folder, LinesFile, ".jsonl"), 0, dict(offsets)
-    source = Topics(config, _Lines(), "earliest", follow=False)
+    lines = _Lines(dict(last or {}))
+    source = Topics(config, lines, "earliest", follow=False)
     try:
         for element in partitions_of(topic, config):
             _, partition = element
@@ -47,6 +57,8 @@ def read_topic(
                     f"partition {partition} of the topic {topic} ends at {end}, and runs have read up to {place}: the topic was made "
                     "anew, begin with an empty state"
                 )
+            if str(partition) in lines.last:
+                _require_last(source, element, *lines.last[str(partition)])
             for piece in _pieces(source, element, place, end):
                 for line in piece.elements:
                     files.to(str(partition)).write(line.value)
@@ -57,7 +69,7 @@ def read_topic(
             records += count
     finally:
         source.close()
-    return TopicRound(files.pattern(), records, ends)
+    return TopicRound(files.pattern(), records, ends, lines.last)
 
 
 def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder) -> TopicRound:
@@ -71,9 +83,32 @@ def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder)
         raise InputError(
             f"the topic {topic} was made anew since the last run (id {identity}, was {before['id']}): begin with an empty state"
         )
-    read = read_topic(topic, config, before.get("offsets", {}), folder)
-    state.inputs[name] = {"offsets": read.offsets, "id": identity}
+    last = {partition: (offset, content) for partition, (offset, content) in before.get("last", {}).items()}
+    read = read_topic(topic, config, before.get("offsets", {}), folder, last=last)
+    state.inputs[name] = {"offsets": read.offsets, "id": identity, "last": read.last}
     return read
+
+
+def _require_last(source: Topics, element: tuple[str, int], offset: int, content: str) -> None:
+    """Raise InputError if another record is at the offset of the last one that was read. One that is not there any more says
+    nothing: topics forget records, and compact them.
+    """
+    found, place, until = _Contents(), offset, time.monotonic() + _SILENT_SECONDS
+    lines, source.records = source.records, found
+    try:
+        while place <= offset and time.monotonic() < until:
+            for piece in source.pieces(element, place, offset + 1):
+                place = piece.after
+    except kafka().KafkaException:
+        return  # what cannot be read at all is said where it is read
+    finally:
+        source.records = lines
+    topic, partition = element
+    if found.at.get(offset, content) != content:
+        raise InputError(
+            f"the topic {topic} has another record at the offset {offset} of partition {partition} than the last run has read, as "
+            "after a restore of the broker's files: begin with an empty state"
+        )
 
 
 def _pieces(source: Topics, element: tuple[str, int], place: int, end: int) -> Iterator[ReadPiece]:
@@ -95,11 +130,33 @@ def _pieces(source: Topics, element: tuple[str, int], place: int, end: int) -> I
         raise InputError(f"the topic {topic} cannot be read: {error.args[0].str() if error.args else error}") from None
 
 
+class _Contents:
+    """The content of records by their offsets."""
+
+    def __init__(self) -> None:
+        self.at = dict[int, str]()
+
+    def piece(self, after: int, messages: Sequence[Any]) -> ReadPiece:
+        """No elements."""
+        self.at.update((message.offset(), _content(message)) for message in messages)
+        return ReadPiece(after, [], None, 0)
+
+
+def _content(message: Any) -> str:
+    """A hash of a record: its time, key and value."""
+    return xxh3_128_hexdigest(repr((message.timestamp(), message.key(), message.value())).encode())
+
+
 class _Lines:
-    """Values as lines."""
+    """Values as lines; ``last`` are the last records by partition."""
+
+    def __init__(self, last: dict[str, tuple[int, str]]) -> None:
+        self.last = last
 
     def piece(self, after: int, messages: Sequence[Any]) -> ReadPiece:
         """The values of these records, each on one line."""
+        if messages:
+            self.last[str(messages[-1].partition())] = messages[-1].offset(), _content(messages[-1])
         lines = [Timed(_on_one_line(message.value() or _TOMBSTONE), 0) for message in messages]
         return ReadPiece(after, lines, None, len(lines))
 

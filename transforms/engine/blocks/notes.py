@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.errors import InputError
+from beam_joins.transforms.engine.blocks.log_spans import IN_TIME, NOTES, begun_again
 
 Notes = Mapping[str, set[str]]
 """The notes on each input, by its name."""
@@ -27,6 +28,7 @@ _PARTS = re.compile("[(), ]+")
 _MARK = b"\x00"  # no Arrow stream begins with it
 _LOG = "log: "
 """Begins a note of a log, among the notes of columns."""
+_OF_LOGS = (_LOG, *NOTES)
 
 
 def write_note(to: str, noted: Iterable[str]) -> bytes:
@@ -47,16 +49,18 @@ def read_note(element: bytes) -> tuple[str, list[str]] | None:
 
 
 def with_note(written: bytes | None, note: tuple[str, Iterable[str]]) -> tuple[bytes, Notes] | None:
-    """All that was noted, as it is remembered and as a check gets it; ``None`` if the note says nothing new.
+    """All that was noted, as it is remembered and as a check gets it; ``None`` if the note says nothing new. Spans of logs are
+    left out: bundles of a stream that come in any order show nothing of these.
 
     >>> written, noted = with_note(None, ("left", ["text"]))
     >>> noted, with_note(written, ("left", ["text"]))
     ({'left': {'text'}}, None)
     """
     notes = {to: set(noted) for to, noted in json.loads(written or b"{}").items()}
-    if notes.get(note[0], set()).issuperset(note[1]):
+    to, new = note[0], {each for each in note[1] if not each.startswith(NOTES)}
+    if notes.get(to, set()).issuperset(new):
         return None
-    notes.setdefault(note[0], set()).update(note[1])
+    notes.setdefault(to, set()).update(new)
     return json.dumps({to: sorted(noted) for to, noted in notes.items()}).encode(), notes
 
 
@@ -111,7 +115,7 @@ def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left 
 def note_columns(noted: set[str], value: Any, looked_for: frozenset[str]) -> None:
     """Note which of the columns looked for a mapping has, and once all of its columns."""
     if isinstance(value, Mapping):
-        if not any(not name.startswith(_LOG) for name in noted):
+        if not any(not name.startswith(_OF_LOGS) for name in noted):
             noted.update(map(str, value))
         elif not looked_for <= noted:
             noted.update(looked_for & value.keys())
@@ -126,7 +130,7 @@ def columns_are_there(option: str, to: str, columns: frozenset[str]) -> Check:
     """
 
     def check(notes: Notes) -> None:
-        noted = {name for name in notes.get(to, ()) if not name.startswith(_LOG)}
+        noted = {name for name in notes.get(to, ()) if not name.startswith(_OF_LOGS)}
         missing = sorted(columns - noted)
         if noted and missing:
             raise ValueError(f"{option} names {', '.join(missing)}, which no record has; there are {', '.join(sorted(noted))}")
@@ -137,11 +141,11 @@ def columns_are_there(option: str, to: str, columns: frozenset[str]) -> Check:
 def note_logs(noted: set[str], logs: Any) -> None:
     """Note the logs that records are of, which are known where they are not null."""
     distinct = pc.unique(logs).to_pylist() if isinstance(logs, pa.Array | pa.ChunkedArray) else set(logs)
-    noted.update(f"{_LOG}{log}" for log in distinct if log is not None)
+    noted.update(f"{_LOG}{str(log).removeprefix(IN_TIME)}" for log in distinct if log is not None)
 
 
 def of_one_log(to: str) -> Check:
-    """A check that one log was noted at most.
+    """A check that one log was noted at most, and that it has not begun again.
 
     >>> noted = set[str]()
     >>> note_logs(noted, ["server a", None, "server b"])
@@ -159,6 +163,12 @@ def of_one_log(to: str) -> Check:
                 f"the changes are of several logs ({'; '.join(logs)}), whose positions cannot be compared, as after a "
                 "failover or a change of the server's"
                 " settings: read what is behind the change as a table of its own, beginning with a new snapshot"
+            )
+        if (log := begun_again(notes.get(to, ()))) is not None:
+            raise InputError(
+                f"the log {log} has begun again, as after RESET MASTER or on a server that has taken another one's place: changes "
+                "at earlier places in it are later than those that were read before: read what is behind the new beginning as a "
+                "table of its own, beginning with a new snapshot"
             )
 
     return check

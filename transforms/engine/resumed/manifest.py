@@ -13,6 +13,7 @@ from xxhash import xxh3_64_hexdigest
 from beam_joins.coders.snapshot import Described, files_of
 from beam_joins.errors import CorruptData, StateRefused
 from beam_joins.schema_evolution import narrowing, union_type
+from beam_joins.transforms.engine.blocks.log_spans import in_earlier_runs
 from beam_joins.transforms.engine.construction.pipeline_changes import Fingerprint
 
 MANIFEST, JOURNAL = "manifest.json", "commit.json"
@@ -195,7 +196,7 @@ def _after(before: Remembered, turns: Iterable[TurnEnded]) -> Remembered:
         columns = common_columns(turn.label, columns, turn.columns)
         for name, noted in turn.notes.items():
             notes.setdefault(name, set()).update(noted)
-    listed = {name: sorted(noted) for name, noted in notes.items()}
+    listed = {name: sorted(in_earlier_runs(noted)) for name, noted in notes.items()}
     return before._replace(partitions=partitions, columns=columns, notes=listed)
 
 

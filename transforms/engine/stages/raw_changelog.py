@@ -17,6 +17,7 @@ from beam_joins.keys.opaque import is_opaque
 from beam_joins.marks import deleted_of, lives_of, marked_of, unchanged_of
 from beam_joins.positions import Values, ties_of
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.log_spans import note_spans
 from beam_joins.transforms.engine.blocks.notes import note_columns, note_logs
 from beam_joins.transforms.engine.stages.changelog_operator import TRUNCATES
 from beam_joins.transforms.engine.stages.routed_records import Option, RoutedRecords, pairs
@@ -92,6 +93,8 @@ class RawChangelog:
         records.timed(options.get("timestamp_by"), ordering="sequence_by" not in options)
         records.drop("null_key", key)
         position, within = records.placed(options.get("sequence_by"))
+        if log is not None:
+            note_spans(records.writer.noted(self._to), records.column(log), position, records.times)
         deletes, tie = options.get("apply_as_deletes"), options.get("tie_break_by")
         deleted = None if deletes is None else deleted_of(deletes.spec, records.column(deletes))
         ties = None if tie is None else ties_of(records.column(tie))
