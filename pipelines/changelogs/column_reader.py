@@ -166,4 +166,6 @@ def _type_fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, 
             structs_one_by_one([_text(raw, n, row, reading, of_lines=of_lines)], reading, of_lines=of_lines)
         except ValueError as error:
             fault = str(error)
+    if reading.type_remedy is not None:
+        return fault and f"{fault}{reading.type_remedy}"
     return fault and f"{fault} ({reading.columns.flag('schema')} says the types of columns)"

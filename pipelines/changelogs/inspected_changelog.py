@@ -46,6 +46,8 @@ class DatabaseTable(NamedTuple):
     columns: pa.Schema
     types: Mapping[str, str]
     kinds: Mapping[str, Kind]
+    has_texts: bool = False
+    """Whether the values are read of the texts that the database writes of them."""
 
 
 @dataclass(frozen=True, kw_only=True)

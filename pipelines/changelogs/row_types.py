@@ -1,17 +1,19 @@
 """Infers the types of a changelog's columns from its files or its first records."""
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from beam_joins.arrow_types import is_bytes, is_text
 from beam_joins.errors import InputError
-from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.formats.columnar import marked
 from beam_joins.pipelines.formats.csv import type_named
 from beam_joins.pipelines.formats.envelopes.look import together
 from beam_joins.pipelines.formats.registry import Format, plain_format
 from beam_joins.pipelines.formats.types.typed_texts import type_of_values
+from beam_joins.schema_evolution import union_type
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms.connect import plain_schema
 
@@ -42,6 +44,52 @@ def row_types(changelog: Changelog, reference: Collection[str] = ()) -> pa.Schem
         keys = (field for field in whole if field.name in (*changelog.columns.key, *reference) and pa.types.is_binary(field.type))
         declared = {**{field.name: pa.string() for field in keys}, **declared}
     return pa.schema([field.with_type(declared.get(field.name, field.type)) for field in whole if field.name not in left_out])
+
+
+class AlteredColumn(NamedTuple):
+    """A column that has another type in its table now than earlier runs have read, by the names of both; ``fits``: values of
+    the one may be values of the other, and are read as long as they are.
+    """
+
+    name: str
+    was: str
+    now: str
+    fits: bool
+
+    @property
+    def sentence(self) -> str:
+        """What was altered."""
+        return f"column '{self.name}' was {self.was} in earlier runs, and is {self.now}"
+
+
+def altered_columns(table: DatabaseTable, known: pa.Schema, now: pa.Schema, names: Mapping[str, str]) -> list[AlteredColumn]:
+    """The columns of a table whose types ``now`` have values that those of earlier runs, which are ``known``, do not hold;
+    ``names`` are the names that the database gave to the known types, where they are remembered.
+
+    A column of text holds the texts of other values, but for the digits of bytes.
+    """
+    altered = []
+    for name, kind in zip(now.names, now.types, strict=True):
+        was = known.field(name).type if name in known.names else kind
+        try:
+            is_held = (table.has_texts and is_text(was) and not is_bytes(kind)) or bool(union_type(was, kind))
+        except ValueError:
+            is_held = False
+        if not is_held:
+            fits = _fits(was, kind, is_number=table.kinds.get(name) == "whole numbers")
+            altered.append(AlteredColumn(name, names.get(name, str(was)), table.types.get(name, str(kind)), fits))
+    return altered
+
+
+def _fits(was: pa.DataType, now: pa.DataType, *, is_number: bool) -> bool:
+    """Whether some values of a type are exactly values of another one."""
+    if _is_number(was):
+        return is_number or _is_number(now)
+    return bool(pa.types.is_timestamp(was) and was.tz is None and pa.types.is_date(now))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _declared(changelog: Changelog) -> dict[str, pa.DataType]:

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
@@ -14,7 +14,7 @@ from beam_joins.how import How
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
-from beam_joins.pipelines.changelogs.row_types import row_types
+from beam_joins.pipelines.changelogs.row_types import AlteredColumn, altered_columns, row_types
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LACKING, Names
@@ -35,6 +35,10 @@ Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 KnownKinds: TypeAlias = tuple[tuple[Kind, ...] | None, ...]
 """The same, ``None`` for a changelog without such a run."""
 _TYPED: Final[tuple[Form, ...]] = ("columns",)
+_BYTES: Final = frozenset({"bytea", "binary"})
+_READS_AGAIN: Final = (
+    "reads the table again; in a table of --to alter the column first, behind a DROP of its view, which the run makes again"
+)
 
 
 def _in_words(changelog: Changelog) -> str:
@@ -69,6 +73,8 @@ class Job:
     """The kinds of the changelogs' keys, where an earlier run has seen them."""
     known_types: tuple[pa.Schema | None, ...] | None = None
     """The types of the columns of each changelog's rows, where they are those of an earlier run."""
+    known_database: tuple[Mapping[str, str], ...] | None = None
+    """The types that columns had in the database when they were read first, by their names, for each changelog."""
     known_names: Sequence[Mapping[str, str]] | None = None
     """The names in the result of the columns of each changelog, by their own names, where an earlier run has given them."""
     stored: tuple[StoredRows | None, ...] | None = None
@@ -115,6 +121,8 @@ class Job:
                 missing.append(str(error))
         if missing:
             raise InputError("; ".join(missing))
+        for side, changelog in enumerate(self.changelogs):
+            self._require_unaltered(side, changelog.columns.key)
         if self.keeps is not None and self.keeps.column in self.changelogs[0].columns.about_the_change():
             raise InputError(f"{self.keeps.option}: '{self.keeps.column}' is about the change and no column of the row")
         for side, share in self.shares.items():
@@ -234,13 +242,15 @@ class Job:
         selects = list[Select | None]()
         for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored(forms), strict=True)):
             share = self.shares.get(side)
-            again = f"--read-again {self.names.sides[side].path_option}"
-            of = changelog.name, changelog.rows_have, self._added(side) if share else None, again
+            of = changelog.name, changelog.rows_have, self._added(side) if share else None, self._again(side)
             selects.append(None if share is None else rows.select(share, *of))
         return selects
 
+    def _again(self, side: int) -> str:
+        return f"--read-again {self.names.sides[side].path_option}"
+
     def _all_again(self) -> str:
-        return " ".join(f"--read-again {side.path_option}" for side in self.names.sides)
+        return " ".join(map(self._again, range(len(self.names.sides))))
 
     def readings(self, forms: tuple[Form, ...]) -> list[Reading]:
         """The reading of each changelog, for results in these forms."""
@@ -270,6 +280,7 @@ class Job:
                     forms=rows.forms,
                     typed=typed,
                     bytes_text=changelog.bytes_text,
+                    type_remedy="" if self._altered[side] else None,
                 )
             )
         return readings
@@ -299,9 +310,51 @@ class Job:
             return known  # records that do not fit are bad records
         return now if known is None else union_schema(known, now)
 
+    @cached_property
+    def _altered(self) -> tuple[dict[str, AlteredColumn], ...]:
+        """The columns that have other types in their tables than earlier runs have read, by their names, for each changelog."""
+        return tuple(self._altered_of(*each) for each in enumerate(self.changelogs))
+
+    def _altered_of(self, side: int, changelog: Changelog) -> dict[str, AlteredColumn]:
+        table, known = changelog.table, None if self.known_types is None else self.known_types[side]
+        if table is None or not changelog.files:
+            return {}
+        names = self.known_database[side] if self.known_database else {}
+        altered = altered_columns(table, known or pa.schema([]), row_types(changelog, self.foreign_key if side == 0 else ()), names)
+        for column, kind in zip(changelog.columns.key, self._known_kinds[side] or (), strict=False):
+            now = table.types[column]
+            was = names.get(column, now)
+            if table.kinds.get(column, kind) != kind or (was != now and {was, now} & _BYTES):
+                altered.append(AlteredColumn(column, names.get(column, kind), now, fits=False))
+        return {each.name: each for each in altered}
+
+    def database_types(self, side: int) -> dict[str, str]:
+        """The types that columns had in the database when they were read first, or when they got wider."""
+        table, known = self.changelogs[side].table, self.known_database[side] if self.known_database else {}
+        if table is None:
+            return dict(known)
+        return {**known, **{name: kind for name, kind in table.types.items() if name not in known or name not in self._altered[side]}}
+
+    def _require_unaltered(self, side: int, columns: Iterable[str]) -> None:
+        """Raise InputError for columns whose values have another meaning than those that earlier runs have read."""
+        if altered := [each for name in columns if (each := self._altered[side].get(name)) is not None and not each.fits]:
+            raise InputError(self._said_of_altered(side, altered))
+
+    def _said_of_altered(self, side: int, altered: Sequence[AlteredColumn]) -> str:
+        table = self.changelogs[side].table
+        assert table is not None
+        sentences = "; ".join(each.sentence for each in altered)
+        return f"{table.name} was altered: {sentences}: give {self._again(side)}, which {_READS_AGAIN}"
+
+    def unfit_remedy(self, side: int) -> str:
+        """The way on where a value does not fit the types of a side."""
+        altered = [each for each in self._altered[side].values() if each.fits]
+        return self._said_of_altered(side, altered) if altered else "--on-bad-record=drop goes on without such records"
+
     def _typed(self, side: int, columns: Sequence[tuple[str, str]] | None) -> pa.Schema:
         """The types of columns of a side with the names beside them, of ``None`` of all columns of its rows."""
         types = self.types[side]
+        self._require_unaltered(side, types.names if columns is None else [column for column, _ in columns])
         taken = columns if columns is not None else zip(types.names, types.names, strict=True)
         return pa.schema([(name, types.field(column).type if column in types.names else pa.string()) for column, name in taken])
 

@@ -138,7 +138,7 @@ def _result(
             ColumnReader(reading if changelog.table is None else replace(reading, allowed=None)),
             bytes=changelog.bytes,
             on_bad_record=job.on_bad_record,
-            remedy="--on-bad-record=drop goes on without such records",
+            remedy=job.unfit_remedy(number),
             named=True,
             log=log,
         )

@@ -91,6 +91,8 @@ class CommandMemory:
         self._times: dict[str, dict[str, bool]] = {side: dict(of_side.get("times", {})) for side, of_side in sides.items()}
         self._parts: dict[str, int] = {side: of_side.get("parts", 0) for side, of_side in sides.items()}
         self._typed: dict[str, str | None] = {side: of_side.get("typed") for side, of_side in sides.items()}
+        self._database: dict[str, dict[str, str]] = {side: dict(of_side.get("database", {})) for side, of_side in sides.items()}
+        """The types that columns of tables in databases had when they were read first."""
         self._rows = {side: StoredRows.read(of_side["rows"]) if "rows" in of_side else None for side, of_side in sides.items()}
         self._keys: dict[str, list[str]] = {side: key for side, key in stored.get("keys", {}).items() if side not in read_again}
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
@@ -104,6 +106,7 @@ class CommandMemory:
                 "files": seen.stored(),
                 "types": self._types[side],
                 "typed": self._typed[side],
+                "database": self._database[side],
                 "columns": self._columns[side],
                 "whole": self._whole[side],
                 "waiting": self._waiting[side],
@@ -196,6 +199,7 @@ class CommandMemory:
         return {
             "known_kinds": self.kinds,
             "known_types": types,
+            "known_database": tuple(self._database.values()),
             "known_names": self.known_names,
             "stored": tuple(self._rows.values()),
             "read_again": self.read_again,
@@ -225,6 +229,7 @@ class CommandMemory:
                     "a file that has some"
                 )
         self.kinds, self.known_names = job.kinds(), names_of(job.shares, len(job.changelogs))
+        self._database = {each.name: job.database_types(side) for side, each in enumerate(job.changelogs)}
         job.selects(forms)
         self._rows = {each.name: rows for each, rows in zip(job.changelogs, job.rows_stored(forms), strict=True)}
         if any("columns" in rows.forms for rows in self._rows.values() if rows is not None):

@@ -62,9 +62,9 @@ class Reading:
     text, ``columns`` for a struct of the types ``typed``, by the names that columns get, whose bytes are text in
     ``bytes_text``. Or one of the forms of Python: ``row`` for columns of the types ``typed`` beside those about the
     change, which have the key too; ``object`` for dicts without the columns ``omitted``, with the key that lies at
-    ``paths`` within them, and
-    with ``in_python`` numbers for the objects of MongoDB's extended JSON that stand for some. An envelope that
-    says other types than those ``expected`` is a bad record. The ``repr``, by which runs
+    ``paths`` within them, and with ``in_python`` numbers for the objects of MongoDB's extended JSON that stand for some. An
+    envelope that says other types than those ``expected`` is a bad record. ``type_remedy`` is what the sentence on a value
+    of another type ends with, by default the option that says types. The ``repr``, by which runs
     are compared, is without the columns of rows, of which a later run may have more.
 
     >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), reference=("by",))
@@ -90,6 +90,7 @@ class Reading:
     in_python: bool = field(default=False, repr=False)
     omitted: frozenset[str] = frozenset()
     expected: pa.Schema | None = field(default=None, repr=False)
+    type_remedy: str | None = field(default=None, repr=False)
 
     @classmethod
     def of_rows(cls, columns: Columns, typed: pa.Schema, expected: pa.Schema | None = None, bytes_text: BytesText = "base64") -> Self:

@@ -92,7 +92,7 @@ class ReadDelta(ReadTable):
             read = read_delta_in_run(self._source, label_of(begin.pipeline), state, version=version)
         tops, name, before = top_columns(self._key), read.table.name, read.remembered.get("columns")
         stored = {} if before is None else {name: before}
-        schema = columns_of_runs(name, read.table.columns, tops, self._schema, stored, is_first=read.is_first)
+        schema = columns_of_runs(read.table, tops, self._schema, stored, is_first=read.is_first)
         read.remembered["columns"] = stored.get(name)
         options = {"key": list(self._key), "sequence_by": self._source.sequence_by}
         return rows_of_table(read.files_of(tops), self._key, schema)._replace(options=options).table(emit=self._emit)

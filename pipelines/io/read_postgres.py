@@ -12,6 +12,7 @@ from apache_beam.pvalue import PBegin
 from beam_joins.content import Emit
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import remove_directory
+from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.io.sinks.postgres_table import checked_conninfo
 from beam_joins.pipelines.io.sources.changelog_rows import checked_schema, columns_of_runs, rows_of_table
 from beam_joins.pipelines.io.sources.read_table import ReadTable
@@ -111,7 +112,8 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             key = self._keys.get(name) or list(published.table.key)
             if not key:
                 raise InputError(f"{full} has no primary key: name its columns with key=")
-            schema = columns_of_runs(full, published.columns, key, self._schemas[name], stored, is_first=is_first)
+            described = DatabaseTable(full, (), published.columns, dict(published.table.shape), published.kinds, has_texts=True)
+            schema = columns_of_runs(described, key, self._schemas[name], stored, is_first=is_first)
             rows = rows_of_table(read.files_of(full, key), key, schema, nested=False)._replace(options={"key": list(key)})
             table = ReadTable(rows.table(emit=self._emit, without_earlier=self._without_earlier).of_run)
             tables[name] = begin | (table if self._alone else name >> table)

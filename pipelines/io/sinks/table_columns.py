@@ -3,12 +3,12 @@ deleted.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import plain_field
+from beam_joins.arrow_types import is_text, plain_field
 from beam_joins.batch import ChangeBatch
 from beam_joins.errors import OutputError
 from beam_joins.exact_casts import exact_cast
@@ -17,6 +17,9 @@ from beam_joins.keys.nested import is_combined, is_windowed
 from beam_joins.keys.opaque import is_opaque, python_keys, python_values
 from beam_joins.transforms.connect import TableType
 from beam_joins.typed_rows import column_writer
+
+_OF_TEXTS: Final = pa.decimal128(38, 18)
+"""The numbers that the texts of a key are compared as: all of 64 bits, and fractions of them."""
 
 
 class TableColumns:
@@ -72,7 +75,7 @@ class TableColumns:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, ValueError) as error:
             raise OutputError(f"a row does not fit the columns to write: {str(error).splitlines()[0]}") from None
         for field, column in zip(self.key, keys, strict=True):
-            if field.name in columns and pc.any(pc.not_equal(_cast(columns[field.name], field), column)).as_py():
+            if field.name in columns and _differ(columns[field.name], column, field):
                 raise OutputError(f"the value of a row has another {field.name} than its key: give the column of the key another name")
         return [*keys, *values, batch.position, batch.new.is_null()]
 
@@ -96,6 +99,18 @@ class TableColumns:
         if pa.types.is_struct(new.type):
             return dict(zip((field.name for field in new.type), new.flatten(), strict=True))
         return {self.values.names[0]: new}
+
+
+def _differ(values: pa.Array, keys: pa.Array, field: pa.Field) -> bool:
+    """Whether a value of a column differs from the key; the number 1 may be the text 1.0."""
+    try:
+        if is_text(values.type) and pa.types.is_integer(field.type):
+            values, keys = values.cast(_OF_TEXTS), keys.cast(_OF_TEXTS)
+        else:
+            values = _cast(values, field)
+    except (pa.ArrowInvalid, ValueError) as error:
+        raise OutputError(f"a row does not fit the columns to write: {str(error).splitlines()[0]}") from None
+    return bool(pc.any(pc.not_equal(values, keys)).as_py())
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -12,9 +12,9 @@ from apache_beam.pvalue import PBegin, PCollection
 from beam_joins.content import Emit
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
-from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, bytes_of, parts_of
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable, bytes_of, parts_of
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
-from beam_joins.pipelines.changelogs.row_types import row_types
+from beam_joins.pipelines.changelogs.row_types import altered_columns, row_types
 from beam_joins.pipelines.formats.changelog_columns import KEY, Columns, enveloped
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
@@ -140,22 +140,26 @@ def rows_of_table(files: Sequence[File], key: Sequence[str], schema: pa.Schema |
 
 
 def columns_of_runs(
-    table: str, there: pa.Schema, key: Sequence[str], schema: Any, stored: dict[str, str], *, is_first: bool
+    described: DatabaseTable, key: Sequence[str], schema: Any, stored: dict[str, str], *, is_first: bool
 ) -> pa.Schema | None:
-    """The columns of the values of a table of a database, which has those of ``there`` now: those of ``schema``, the option of
-    a reader, or those and the columns of earlier runs, which are ``stored`` by the names of tables.
+    """The columns of the values of a table of a database: those of ``schema``, the option of a reader, or those that it has now
+    and in earlier runs, which are ``stored`` by the names of tables.
 
-    Raises InputError for a column that the table does not have.
+    Raises InputError for a column that the table does not have, and for one whose values have another meaning than before.
     """
-    read = schema
+    read, table, there, altered = schema, described.name, described.columns, list[str]()
     if isinstance(schema, str):
-        read = union_schema(text_schema(stored[table]), there) if table in stored else there
+        known = text_schema(stored[table]) if table in stored else there
+        altered = [each.sentence for each in altered_columns(described, known, there, {}) if not each.fits]
+        read = union_schema(known, there)
         stored[table] = schema_text(read)
     for option, names in (("key=", key), ("schema=", () if read is None else read.names)):
         for column in names:
             if column not in there.names:
                 gone = "" if is_first else "; where it was renamed or dropped, begin with an empty state"
                 raise InputError(f"{table} has no column '{column}' ({option}): it has {', '.join(there.names)}{gone}")
+    if altered:
+        raise InputError(f"{table} was altered: {'; '.join(altered)}: begin with an empty state")
     return read
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 _SLOT: Final = "slot"
 """The name in place of the format of envelopes where an input is a table of a slot."""
-_IDLE_BYTES: Final = 16 << 20
-"""So far behind a slot may be without a change: then a run moves it on, so that the server can forget its log."""
 
 
 class SlotInputs(NamedTuple):
@@ -57,7 +55,7 @@ class SlotInputs(NamedTuple):
         then stays where it is. Raises InputError.
         """
         from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable  # noqa: PLC0415  # with Beam
-        from beam_joins.pipelines.io.sources.slot_rounds import read_round  # noqa: PLC0415
+        from beam_joins.pipelines.io.sources.slot_rounds import IDLE_BYTES, read_round  # noqa: PLC0415
         from beam_joins.pipelines.io.sources.slot_runs import read_in_run  # noqa: PLC0415
         from beam_joins.pipelines.io.sources.table_snapshots import Slot  # noqa: PLC0415
 
@@ -73,9 +71,9 @@ class SlotInputs(NamedTuple):
             published = read.tables[full_names[table]]
             key = envelopes[name].key or tuple(published.table.key)
             types = dict(published.table.shape)
-            tables[name] = DatabaseTable(published.table.full_name, key, published.columns, types, published.kinds)
+            tables[name] = DatabaseTable(published.table.full_name, key, published.columns, types, published.kinds, has_texts=True)
         files = {name: read.files_of(full_names[table]) for name, table in self.sources.items()}
-        return Spooled(files, tables, [] if not read.files and read.behind < _IDLE_BYTES else [_remark(slot.name, read)])
+        return Spooled(files, tables, [] if not read.files and read.behind < IDLE_BYTES else [_remark(slot.name, read)])
 
     def forget(self, name: str, read: dict[str, Any]) -> None:
         """Have a table be read as it is now; ``read`` is the progress of the inputs of a state."""
