@@ -25,7 +25,7 @@ from beam_joins.pipelines.formats.lines import parts_by_bytes
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of_values
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, content_of, stored
-from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, rows_of_avro
+from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, described, rows_of_avro
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.transforms.connect import open_file
 
@@ -97,24 +97,50 @@ def read_avro(path: str, start: int, stop: int) -> Iterator[tuple[int, dict[str,
 
 def _converter(schema: Schema) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """The conversion of records to records without units of time."""
-    conversions = {field["name"]: made for field in schema["fields"] if (made := _conversion(field["type"])) is not None}
-    if not conversions:
-        return lambda record: record
-    return lambda record: {name: conversions[name](value) if name in conversions else value for name, value in record.items()}
+    convert = _Conversions(schema).of(schema)
+    return (lambda record: record) if convert is None else convert
 
 
-def _conversion(type_: Any) -> Callable[[Any], Any] | None:
-    """The conversion of values of a type to values without units; None where none is needed."""
-    members = _members(type_)
-    if all(member in _AS_THEY_ARE for member in members):
-        return None
-    # fastavro gives nanoseconds and UUIDs of 16 bytes as they are stored, and does not name the member of a union that they belong to
-    made: dict[type, Callable[[Any], Any]] = {}
-    if any(logical in _NANOS for _, logical in members) and not {("int", None), ("long", None)}.intersection(members):
-        made[int] = lambda nanos: whole_number(Decimal(nanos).scaleb(-3))
-    if ("fixed", "uuid") in members and not {("bytes", None), ("fixed", None)}.intersection(members):
-        made[bytes] = lambda stored: str(UUID(bytes=stored)) if len(stored) == _UUID_BYTES else stored
-    return lambda value: made.get(type(value), _plain)(value)
+class _Conversions:
+    """The conversions of values of types, at any depth, to values without units."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._named: dict[str, Any] = {}
+        described(schema, self._named, "")
+        self._of_records: dict[int, dict[str, Callable[[Any], Any]]] = {}
+
+    def of(self, type_: Any) -> Callable[[Any], Any] | None:
+        """The conversion of values of a type; None where none is needed."""
+        types = [
+            self._named.get(each, each) if isinstance(each, str) else each for each in (type_ if isinstance(type_, list) else [type_])
+        ]
+        members = _members(types)
+        if all(member in _AS_THEY_ARE for member in members):
+            return None
+        # fastavro gives nanoseconds and UUIDs of 16 bytes as they are stored, without the member of a union that they are of
+        made: dict[type, Callable[[Any], Any]] = {}
+        if any(logical in _NANOS for _, logical in members) and not {("int", None), ("long", None)}.intersection(members):
+            made[int] = lambda nanos: whole_number(Decimal(nanos).scaleb(-3))
+        if ("fixed", "uuid") in members and not {("bytes", None), ("fixed", None)}.intersection(members):
+            made[bytes] = lambda stored: str(UUID(bytes=stored)) if len(stored) == _UUID_BYTES else stored
+        arrays = [each for each in types if isinstance(each, dict) and "items" in each]
+        objects = [each for each in types if isinstance(each, dict) and ("values" in each or "fields" in each)]
+        if len(arrays) == 1:
+            convert = self.of(arrays[0]["items"]) or _plain
+            made[list] = lambda items: list(map(convert, items))
+        if len(objects) == 1:  # of several, a value does not say which it is of
+            made[dict] = partial(self._object, objects[0])
+        return lambda value: made.get(type(value), _plain)(value)
+
+    def _object(self, type_: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+        """A record or map; the conversions of its members are made with the first one, as a type may have itself within."""
+        if id(type_) not in self._of_records:
+            fields = {field["name"]: field["type"] for field in type_.get("fields", ())}
+            by_name = {name: self.of(each) or _plain for name, each in fields.items()}
+            self._of_records[id(type_)] = by_name or {"": self.of(type_["values"]) or _plain}
+        made = self._of_records[id(type_)]
+        of_map = made[""] if "values" in type_ else _plain
+        return {name: made.get(name, of_map)(each) for name, each in value.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -77,7 +77,7 @@ def rows_of_avro(schema: Schema, *path: str, names: Mapping[str, Any] = _NO_NAME
     ``names`` are types that others define.
     """
     named = dict(names)
-    record = _described(schema, named, "")
+    record = described(schema, named, "")
     for name in path:
         fields = {field["name"]: field["type"] for field in record["fields"]}
         record_type = _record_in(fields.get(name), named)
@@ -92,11 +92,11 @@ def rows_of_columns(fields: pa.Schema | pa.StructType) -> RecordRows:
     return RecordRows({field.name: Kind(without_uuids(field.type)) for field in fields})
 
 
-def _described(type_: Any, named: dict[str, Any], namespace: str) -> Any:
+def described(type_: Any, named: dict[str, Any], namespace: str) -> Any:
     """The type, after noting all types with a name in it."""
     if isinstance(type_, list):
         for member in type_:
-            _described(member, named, namespace)
+            described(member, named, namespace)
     elif isinstance(type_, dict):
         inner = type_.get("namespace", namespace)
         if "name" in type_:
@@ -106,9 +106,9 @@ def _described(type_: Any, named: dict[str, Any], namespace: str) -> Any:
             inner = full.rpartition(".")[0]
         for part in ("items", "values", "type"):
             if part in type_:
-                _described(type_[part], named, inner)
+                described(type_[part], named, inner)
         for field in type_.get("fields", ()):
-            _described(field["type"], named, inner)
+            described(field["type"], named, inner)
     return type_
 
 
@@ -151,4 +151,11 @@ def _inner_kind(type_: dict[str, Any], named: dict[str, Any]) -> Kind:
     if type_["type"] == "record":
         rows = RecordRows({field["name"]: _avro_kind(field["type"], named) for field in type_["fields"]})
         return Kind(pa.struct(list(rows.types)), rows.text)
+    if type_["type"] == "map":
+        value = _avro_kind(type_["values"], named).text or text_of
+
+        def text(map_: Any) -> bytes:
+            return object_text(map_, (msgspec.Raw(b"null" if each is None else value(each)) for each in map_.values()))
+
+        return Kind(pa.string(), text)
     return _avro_kind(type_["type"], named)
