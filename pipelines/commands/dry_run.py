@@ -58,7 +58,7 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
     as_ = {False: f", as {args.output_records}" if changes_as(args) != "changes" else "", True: ""}
     written = [f"  {output.name:<12} {output.path}, {output.records.format}{as_[output.records.of_finals]}" for output in outputs]
     if (merged := MergedResult.of(args)) is not None:
-        written.append(f"  {TO:<12} {merged.looked_at(job, first=not number)}")
+        written.append(f"  {TO:<12} {merged.looked_at(job, inputs_of_runs if number else None)}")
     lines += written or [f"  nothing: a run needs {changes}, --latest or --to"]
     if memory is not None and (all_outputs := (*outputs, *([] if merged is None else [merged.output(job)]))):
         memory.learn(job, forms_of(all_outputs))

@@ -1,7 +1,10 @@
 """``--to ADDRESS``: a table elsewhere that a run brings up to date, with all its changes at once."""
 
 from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -9,7 +12,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import LACKING, TO
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.formats.change_records import merged_changes
-from beam_joins.pipelines.io.sinks.run_mark import rows_replaced
+from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft, last_mark, remember, rows_replaced
 from beam_joins.pipelines.io.targets import MergedTable, Target
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.transforms.connect import StateFolder, TableType
@@ -34,52 +37,69 @@ class MergedResult:
         """The changes that are merged. Raises InputError for columns that the table does not take."""
         return job.output(TO, "--to", self.file, "table")
 
-    def looked_at(self, job: Job, *, first: bool) -> str:
-        """The line of a dry run on the table, which is checked if it exists. Raises InputError."""
+    def looked_at(self, job: Job, inputs: Mapping[str, Any] | None) -> str:
+        """The line of a dry run on the table, which is checked if it exists; ``inputs`` are those of the state after the last run.
+        Raises InputError.
+        """
         table = self._table_of(job)
-        if not self._exists(table, first=first):
-            return f"{self.shown}, which the first run makes"
-        table.prepare(create=False, widen=not first)
+        if not self._exists(table, job, first=inputs is None):
+            return f"{self.shown}, which the {'run' if job.read_again else 'first run'} makes"
+        self._prepare(table, job, inputs, create=False)
         return self.shown
 
-    def prepare(self, job: Job, *, first: bool) -> None:
-        """Check the table before the first run of a process; create it where it is not there before the first run of all.
+    def prepare(self, job: Job, inputs: Mapping[str, Any] | None = None) -> None:
+        """Check the table before a run; create it where it is not there before the first run of all, and one that makes it anew.
 
-        Raises InputError for a table that rows cannot be merged into, and a job whose keys have nulls.
+        Raises InputError for a table that rows cannot be merged into or that is not as the last run has left it, and a job whose
+        keys have nulls.
         """
-        if self._table is None:
-            table = self._table_of(job)
-            self._exists(table, first=first)
-            table.prepare(create=True, widen=not first)
-            self._table = table
+        self._table = self._table_of(job)
+        self._exists(self._table, job, first=inputs is None)
+        self._prepare(self._table, job, inputs, create=True)
 
-    def merge(self, path: str, folder: StateFolder, *, anew: bool) -> None:
+    def _prepare(self, table: MergedTable, job: Job, inputs: Mapping[str, Any] | None, *, create: bool) -> None:
+        last = None if inputs is None or job.read_again else last_mark(inputs, self._target.name)
+        with self._as_left(job):
+            table.prepare(create=create, widen=inputs is not None, last=last)
+
+    def merge(self, path: str, job: Job, folder: StateFolder, *, anew: bool) -> None:
         """Merge the changes of a run, which are in a file; ``anew``: in place of all rows.
 
-        Raises OutputError, and InputError if an attempt at this run has replaced all rows, and this one does not.
+        Raises OutputError, and InputError if an attempt at this run has replaced all rows, and this one does not, or if the table
+        is not as the last run has left it.
         """
         replaced = rows_replaced(folder, self._target.name, anew=anew)
         if anew and not folder.is_new:
             replaced.set()
-        self._merge(path, run=folder.run, anew=anew)
+        assert self._table is not None
+        last = None if anew else last_mark(folder.inputs, self._target.name)
+        with self._as_left(job):
+            mark = self._table.merge(partial(merged_changes, path), run=folder.run, anew=anew, last=last)
+        if mark is not None:
+            remember(folder.inputs, self._target.name, mark)
 
     def replace(self, path: str) -> None:
         """Replace all rows by those of a run that stands alone."""
-        self._merge(path, run=None, anew=True)
-
-    def _merge(self, path: str, *, run: int | None, anew: bool) -> None:
         assert self._table is not None
-        self._table.merge(partial(merged_changes, path), run=run, anew=anew)
+        self._table.merge(partial(merged_changes, path), run=None, anew=True)
 
-    def _exists(self, table: MergedTable, *, first: bool) -> bool:
+    def _exists(self, table: MergedTable, job: Job, *, first: bool) -> bool:
         """Whether the table is there. Raises InputError if it is not, and runs before have written to it."""
         exists = table.exists()
-        if not exists and not first:
+        if not exists and not first and not job.read_again:
             raise InputError(
-                f"--to: the table {self._target.name} is not there, and would lack what the runs before have written: begin with "
-                "an empty --state-dir"
+                f"--to: the table {self._target.name} is not there, and would lack what the runs before have written: {_anew(job)}"
             )
         return exists
+
+    @staticmethod
+    @contextmanager
+    def _as_left(job: Job) -> Iterator[None]:
+        """Says what to do with a table that is not as the last run has left it."""
+        try:
+            yield
+        except NotAsLeft as error:
+            raise InputError(f"--to: {error}: {_anew(job)}") from error
 
     def _table_of(self, job: Job) -> MergedTable:
         if job.foreign_key and 0 in LACKING.get(job.how, ()):
@@ -93,3 +113,9 @@ class MergedResult:
             raise
         except ValueError as error:
             raise InputError(f"--to: {error}") from error
+
+
+def _anew(job: Job) -> str:
+    """The ways to make the table anew."""
+    side, *_ = job.names.sides
+    return f"--read-again {side.path_option} makes it anew, or begin with an empty --state-dir"

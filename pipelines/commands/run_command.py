@@ -101,7 +101,7 @@ def _alone(
             job, outputs = job_alone(names, args)
             if (merged := MergedResult.of(args)) is not None:
                 outputs += (merged.output(job),)
-                merged.prepare(job, first=True)
+                merged.prepare(job)
         exports.started(job, outputs)
         report, files = run_alone(job, outputs, options, progress, None if merged is None else merged.replace)
         if merged is not None:

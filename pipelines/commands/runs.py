@@ -117,7 +117,7 @@ class Runs:
                 outputs += (self._merged.output(job),)
             memory.learn(job, forms_of(outputs))
             if self._merged is not None:  # which it may widen
-                self._merged.prepare(job, first=folder.is_new)
+                self._merged.prepare(job, None if folder.is_new else folder.inputs)
             in_folders = {side: files for side, files in new.items() if side not in self._args.inputs}
             for side, files in in_folders.items():
                 memory.seen[side].add(files)
@@ -135,7 +135,7 @@ class Runs:
                         if self._merged is not None:
                             folder.require_current()
                             is_anew = folder.is_new or outputs[-1].records.anew is not None
-                            self._merged.merge(moves.pop().source, folder, anew=is_anew)
+                            self._merged.merge(moves.pop().source, job, folder, anew=is_anew)
                         with staging.until_renamed(StateRefused):
                             folder.commit([(move.source, absolute(move.target)) for move in moves])
             paths = {output.name: [output.path] for output in outputs}

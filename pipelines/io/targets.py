@@ -5,7 +5,7 @@ Nothing is imported before a writer is made, so that the command line knows the 
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.postgres_address import postgres_table
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from beam_joins.batch import ChangeBatch
     from beam_joins.transforms.connect import TableType
 
+Mark: TypeAlias = Mapping[str, Any]
+"""What a state remembers of a table that its last run has written, as JSON has it: by it the next run knows the table."""
+
 
 class MergedTable(Protocol):
     """A table that one process brings up to date, with all changes of a run at once."""
@@ -21,16 +24,20 @@ class MergedTable(Protocol):
     def exists(self) -> bool:
         """Whether the table is there. Raises InputError if that cannot be told."""
 
-    def prepare(self, *, create: bool, widen: bool = False) -> None:
-        """Creates the table if requested. Raises InputError for a table that rows cannot be merged into. ``widen``: it is of
-        earlier runs, may have more columns, and gets those that it lacks if requested, null in the rows that are there.
+    def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
+        """Creates the table if requested. Raises InputError for a table that rows cannot be merged into, and
+        :class:`~beam_joins.pipelines.io.sinks.run_mark.NotAsLeft` for one without the mark of the ``last`` run. ``widen``: it is
+        of earlier runs, may have more columns, and gets those that it lacks if requested, null in the rows that are there.
         """
 
-    def merge(self, changes: "Callable[[], Iterator[ChangeBatch]]", *, run: int | None, anew: bool) -> None:
+    def merge(
+        self, changes: "Callable[[], Iterator[ChangeBatch]]", *, run: int | None, anew: bool, last: Mark | None = None
+    ) -> Mark | None:
         """Merges the changes, which can be read again, whole or not at all; ``anew``: in place of all rows that are
-        there. The same changes of the same run count once; ``None``: a run that stands alone, and is done anew.
+        there. The same changes of the same run count once; ``None``: a run that stands alone, and is done anew. Gives the
+        mark of the run, if it has one; where the table is not made anew, it has to have the mark of the ``last`` one.
 
-        Raises OutputError.
+        Raises OutputError, and :class:`~beam_joins.pipelines.io.sinks.run_mark.NotAsLeft`.
         """
 
 

@@ -17,7 +17,8 @@ from beam_joins.arrow_types import is_list, without_uuids
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
-from beam_joins.pipelines.io.sinks.merge_once import KeyedTable, LastChanges, MergedRun, MergeOnce, Overtaken, first_line
+from beam_joins.pipelines.io.sinks.merge_once import KeyedTable, LastChanges, Merged, MergedRun, MergeOnce, Overtaken, first_line
+from beam_joins.pipelines.io.targets import Mark
 from beam_joins.transforms.connect import PlainRows
 
 with needs("gcp"):
@@ -115,23 +116,24 @@ class BigQueryTable(KeyedTable):
         with self._connected(InputError) as client:
             return self._there(client) is not None
 
-    def prepare(self, *, create: bool, widen: bool = False) -> None:
+    def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
         """Creates the table, or adds columns, if requested; raises InputError for a table that is not there or has other columns."""
         with self._connected(InputError) as client:
-            self._fitting(client, self._there(client, create=create), create=create, widen=widen)
+            self._fitting(client, self._there(client, create=create), create=create, widen=widen, last=last)
 
-    def merge(self, changes: LastChanges, run: MergedRun) -> int:
-        """Merges the changes in one transaction, and gives the number of merges."""
+    def merge(self, changes: LastChanges, run: MergedRun) -> Merged:
+        """Merges the changes in one transaction; the version is the number of merges."""
         with self._connected(OutputError) as client:
             there = self._there(client, create=True)
             assert there is not None
             memory = self._memory(client, there, run)
-            self._fitting(client, there, create=True, widen=run.number is not None and memory.run is not None)
-            if run.is_done(self.path, memory.run, memory.checksum) or not (changes or run.anew):
-                return memory.merges
+            is_done = run.is_done(self.path, memory.run, memory.checksum)
+            self._fitting(client, there, create=True, widen=run.number is not None and memory.run is not None, last=run.last)
+            if is_done or not (changes or run.anew):
+                return Merged(memory.merges, memory.run)
             with self._loaded(client, there, changes) as loaded:
                 self._transact(client, there, run, memory, loaded)
-            return memory.merges + 1
+            return Merged(memory.merges + 1, run.number)
 
     def _there(self, client: bigquery.Client, *, create: bool = False) -> bigquery.Table | None:
         """The table, which is created if requested."""
@@ -145,7 +147,7 @@ class BigQueryTable(KeyedTable):
                 raise InputError(f"{self.path}: there is no dataset {dataset}, or none that you may see: create it") from error
         return client.create_table(_table(self._table, self._fields), exists_ok=True, **_BRIEFLY) if create else None
 
-    def _fitting(self, client: bigquery.Client, there: bigquery.Table | None, *, create: bool, widen: bool) -> None:
+    def _fitting(self, client: bigquery.Client, there: bigquery.Table | None, *, create: bool, widen: bool, last: Mark | None) -> None:
         """Raises InputError for a table with other columns; those that it lacks are added if requested."""
         if there is None:
             raise InputError(f"{self.path} is not there")
@@ -154,7 +156,7 @@ class BigQueryTable(KeyedTable):
         fields = {field.name: field.to_api_repr() for field in there.schema}
         columns = {field["name"]: _kind(field) for field in self._fields}
         lacking = self._lacking(
-            {name: self._kind_there(field, columns.get(name)) for name, field in fields.items()}, columns, widen=widen
+            {name: self._kind_there(field, columns.get(name)) for name, field in fields.items()}, columns, widen=widen, last=last
         )
         if lacking and create:
             added = _table(self._table, [field for field in self._fields if field["name"] in lacking]).schema

@@ -2,15 +2,29 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import missing
 from beam_joins.pipelines.formats.types.target_types import target_type
-from beam_joins.pipelines.io.sinks.merge_once import DELETED, KeyedTable, LastChanges, MergedRun, MergeOnce, Overtaken, first_line
+from beam_joins.pipelines.io.sinks.merge_once import (
+    DELETED,
+    KeyedTable,
+    LastChanges,
+    Merged,
+    MergedRun,
+    MergeOnce,
+    Overtaken,
+    first_line,
+)
+from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
+from beam_joins.pipelines.io.targets import Mark
 from beam_joins.transforms.connect import PlainRows, text
+
+_ALL: Final = frozenset({"", "None", "[]", "true", '["true"]'})
+"""The predicates of commits that are about all rows."""
 
 
 class WriteDelta(MergeOnce):
@@ -80,19 +94,19 @@ class DeltaTableOfRows(KeyedTable):
 
         return bool(DeltaTable.is_deltatable(self.path, self._storage))
 
-    def prepare(self, *, create: bool, widen: bool = False) -> None:
+    def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
         """Creates the Delta table, or adds columns to it, if requested; raises InputError for a table that cannot be read or has
         other columns.
         """
         from deltalake.exceptions import DeltaError  # noqa: PLC0415
 
         try:
-            self._fitting(self._table(create=create), create=create, widen=widen)
+            self._fitting(self._table(create=create), create=create, widen=widen, last=last)
         except (DeltaError, OSError) as error:
             raise InputError(f"cannot write {self.path}: {first_line(error)}") from error
 
-    def merge(self, changes: LastChanges, run: MergedRun) -> int:
-        """Merges the changes as one version of the Delta table, and gives its number."""
+    def merge(self, changes: LastChanges, run: MergedRun) -> Merged:
+        """Merges the changes as one version of the Delta table."""
         from deltalake.exceptions import CommitFailedError, DeltaError  # noqa: PLC0415
 
         try:
@@ -110,25 +124,46 @@ class DeltaTableOfRows(KeyedTable):
             DeltaTable.create(self.path, self.schema, mode="ignore", storage_options=self._storage)
         return DeltaTable(self.path, storage_options=self._storage)
 
-    def _fitting(self, table: Any, *, create: bool, widen: bool) -> Any:
+    def _fitting(self, table: Any, *, create: bool, widen: bool, last: Mark | None) -> Any:
         """The Delta table with these columns, which are added if requested; raises InputError for other ones."""
         from deltalake import Schema  # noqa: PLC0415
 
         # lists there have items of another name
         there = {field.name: target_type("parquet", field.name, field.type) for field in pa.schema(table.schema())}
-        lacking = self._lacking(there, {field.name: field.type for field in self.schema}, widen=widen)
+        lacking = self._lacking(there, {field.name: field.type for field in self.schema}, widen=widen, last=last)
         if not lacking or not create:
             return table
         table.alter.add_columns(list(Schema.from_arrow(pa.schema([self.schema.field(name) for name in lacking])).fields))
         return self._table(create=False)
 
-    def _merged(self, changes: LastChanges, run: MergedRun) -> int:
+    def _require_history(self, table: Any, run: MergedRun) -> None:
+        """Raises NotAsLeft if the rows that the last run has left have been replaced since: a table that is restored remembers all
+        runs.
+        """
+        if run.last is None:
+            return
+        version, now = run.last["version"], int(table.version())
+        if now < version:
+            raise NotAsLeft(self.path, f"it has the version {now}, and had {version}")
+        counts = now
+        for each in table.history(now - version) if now > version else []:  # the last one first
+            if not version < each["version"] <= counts:
+                continue
+            operation, back = each["operation"], str(each.get("operationParameters", {}).get("version", ""))
+            if operation == "RESTORE" and back.isdigit() and int(back) >= version:
+                counts = int(back)
+            elif operation == "RESTORE" or _replaces_all(each):
+                raise NotAsLeft(self.path, f"its rows have been replaced ({operation}, version {each['version']})")
+
+    def _merged(self, changes: LastChanges, run: MergedRun) -> Merged:
         from deltalake import CommitProperties, Transaction, write_deltalake  # noqa: PLC0415
 
         name, rows = run.application, f"{run.application}: rows"
         table = self._table(create=True)
-        table = self._fitting(table, create=True, widen=run.number is not None and table.transaction_version(name) is not None)
         is_done = run.is_done(self.path, table.transaction_version(name), table.transaction_version(rows))
+        self._require_history(table, run)
+        widen = run.number is not None and table.transaction_version(name) is not None
+        table = self._fitting(table, create=True, widen=widen, last=run.last)
         remembered = [] if run.number is None else [Transaction(name, run.number), Transaction(rows, run.checksum)]
         properties = CommitProperties(app_transactions=remembered)
         if run.anew:
@@ -150,7 +185,14 @@ class DeltaTableOfRows(KeyedTable):
                 .when_not_matched_insert(columns, predicate=f"NOT s.{_quoted(DELETED)}")
                 .execute()
             )
-        return int(table.version())
+        return Merged(int(table.version()), table.transaction_version(name))
+
+
+def _replaces_all(commit: Mapping[str, Any]) -> bool:
+    """Whether a commit takes away all rows that were there."""
+    operation, parameters = commit["operation"], commit.get("operationParameters", {})
+    is_of_all = str(parameters.get("predicate", "")) in _ALL
+    return "REPLACE" in operation or (is_of_all and (parameters.get("mode") == "Overwrite" or operation in ("DELETE", "TRUNCATE")))
 
 
 def _quoted(name: str) -> str:

@@ -11,7 +11,18 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import missing, needs
-from beam_joins.pipelines.io.sinks.merge_once import DELETED, KeyedTable, LastChanges, MergedRun, MergeOnce, Overtaken, first_line
+from beam_joins.pipelines.io.sinks.merge_once import (
+    DELETED,
+    KeyedTable,
+    LastChanges,
+    Merged,
+    MergedRun,
+    MergeOnce,
+    Overtaken,
+    first_line,
+)
+from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
+from beam_joins.pipelines.io.targets import Mark
 from beam_joins.transforms.connect import PlainRows, text
 
 with needs("ducklake"):
@@ -104,27 +115,39 @@ class LakeTable(KeyedTable):
         with self._attached(InputError, create=False) as lake:
             return self._is_there(lake, self._schema_name, self._name)
 
-    def prepare(self, *, create: bool, widen: bool = False) -> None:
+    def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
         """Creates catalog and table, or adds columns, if requested; raises InputError for a table that is not there or has
         other columns.
         """
         with self._attached(InputError, create=create) as lake:
-            self._widen(lake, create=create, widen=widen)
+            self._widen(lake, create=create, widen=widen, last=last)
 
-    def merge(self, changes: LastChanges, run: MergedRun) -> int:
-        """Merges the changes as one snapshot of the lake, and gives its number."""
+    def merge(self, changes: LastChanges, run: MergedRun) -> Merged:
+        """Merges the changes as one snapshot of the lake."""
         with self._attached(OutputError, create=True) as lake:
             lake.begin()
             remembered = lake.execute(
                 f'SELECT run, "rows" FROM lake.{_RUNS} WHERE "table" = ? AND application = ? ORDER BY rowid DESC LIMIT 1',
                 [f"{self._schema_name}.{self._name}", run.application],
             ).fetchone()
-            self._widen(lake, create=True, widen=run.number is not None and remembered is not None)
-            if not run.is_done(self.path, *(remembered or (None, None))) and (changes or run.anew):
+            is_done = run.is_done(self.path, *(remembered or (None, None)))
+            self._require_same(lake, run)
+            self._widen(lake, create=True, widen=run.number is not None and remembered is not None, last=run.last)
+            last_run = None if remembered is None else remembered[0]
+            if not is_done and (changes or run.anew):
                 self._put(lake, changes, run)
+                last_run = run.number
             lake.commit()
             (snapshot,) = lake.execute("SELECT id FROM lake.current_snapshot()").fetchone() or (0,)
-            return int(snapshot)
+            return Merged(int(snapshot), last_run)
+
+    def _require_same(self, lake: duckdb.DuckDBPyConnection, run: MergedRun) -> None:
+        """Raises NotAsLeft if the table has been made anew since the last run."""
+        if run.last is not None:
+            named = f"{self._schema_name}.{self._name}".lower()
+            since = lake.execute("SELECT changes FROM lake.snapshots() WHERE snapshot_id > ?", [run.last["version"]]).fetchall()
+            if any(named == each.replace('"', "").lower() for (changes,) in since for each in changes.get("tables_created", ())):
+                raise NotAsLeft(self.path, "it has been made anew")
 
     def _put(self, lake: duckdb.DuckDBPyConnection, changes: LastChanges, run: MergedRun) -> None:
         lake.register("changes", pa.Table.from_batches(changes.batches(), changes.schema))
@@ -175,11 +198,11 @@ class LakeTable(KeyedTable):
         tables = lake.execute("SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'lake'").fetchall()
         return [schema.lower(), name.lower()] in [[part.lower() for part in each] for each in tables]
 
-    def _widen(self, lake: duckdb.DuckDBPyConnection, *, create: bool, widen: bool) -> None:
+    def _widen(self, lake: duckdb.DuckDBPyConnection, *, create: bool, widen: bool, last: Mark | None) -> None:
         """Raises InputError for a table with other columns; those that it lacks are added if requested."""
         relation = lake.sql(f"FROM {self._quoted}")
         there = dict(zip(relation.columns, map(str, relation.types), strict=True))
-        lacking = self._lacking(there, self._types, widen=widen)
+        lacking = self._lacking(there, self._types, widen=widen, last=last)
         for name in lacking if create else ():
             lake.execute(f"ALTER TABLE {self._quoted} ADD COLUMN {_quoted(name)} {self._types[name]}")
 

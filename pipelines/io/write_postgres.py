@@ -3,7 +3,7 @@
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from beam_joins.pipelines.io.sinks.postgres_forms import require_names
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable, checked_conninfo
 from beam_joins.pipelines.io.sinks.run_mark import RunMark, rows_replaced
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
-from beam_joins.pipelines.io.targets import MergedTable
+from beam_joins.pipelines.io.targets import Mark, MergedTable
 from beam_joins.transforms.connect import (
     StateFolder,
     TableType,
@@ -143,7 +143,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
 
     def merged(self, of_table: TableType) -> MergedTable:
         """The table for one process that merges all changes of a run in one transaction. Raises ``ValueError``."""
-        return _InOne(self._into(of_table, in_one=True))
+        return _InOne(replace(self._into(of_table, in_one=True), is_marked=True))
 
     def _into(self, of_table: TableType, *, in_one: bool = False) -> PostgresTable:
         columns = TableColumns(of_table, self._key, self._schema)
@@ -175,11 +175,14 @@ class _InOne:
     def exists(self) -> bool:
         return self.into.exists()
 
-    def prepare(self, *, create: bool, widen: bool = False) -> None:
-        self.into.prepare(create=create, widen=widen)
+    def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
+        self.into.prepare(create=create, widen=widen, last=last)
 
-    def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool) -> None:
-        self.into.merge(_Lines(self.into, changes), anew=anew)  # which counts once, as positions say
+    def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool, last: Mark | None = None) -> Mark:
+        try:
+            return self.into.merge(_Lines(self.into, changes), anew=anew, last=last)  # which counts once, as positions say
+        finally:
+            self.into.close()
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 from beam_joins import OneToManyJoin, TableFromChangelog
 from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sinks import merge_once
+from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.merged_tables import EMULATED, MERGED, Merged
 from tests.pipelines.tables import SMALL, WIDE, changes_anew, run, shown, small, table_of
@@ -201,3 +202,24 @@ def test_keys_of_two_columns_of_which_one_may_be_null_find_their_rows(there: Mer
         actual = [{name: row[name] for name in ("one", "many")} for row in there.rows()]
         assert all(row in actual for row in expected)
     assert {(row["foreign_key"], row["primary_key"]) for row in there.rows()} == {(5, 1), (6, 1)}
+
+
+def test_a_table_has_the_mark_of_the_last_run_or_is_refused_until_it_is_made_anew(there: Merged) -> None:
+    def marked(rows: list[tuple[int, str | None]], run: int, last: Any, *, anew: bool = False) -> Any:
+        merge, parts = there.merge_of(rows, run=run)
+        return merge.marked(parts if rows else [], anew=anew, last=last)[1]
+
+    first = marked([(1, "a"), (2, "b")], 1, None)
+    assert marked([], 2, first)["run"] == 1, "a run without changes leaves the mark of the one before"
+    third = marked([(2, None), (3, "c")], 3, first)
+    assert marked([(2, None), (3, "c")], 3, first)["run"] == 3, "a run is done again"
+    with pytest.raises(NotAsLeft, match="it has had run 3 of 'tests' as the last one, and not run 1"):
+        marked([(4, "d")], 2, first)
+    with pytest.raises(NotAsLeft, match="it has had run 3 of 'tests' as the last one, and not run 5"):
+        marked([(4, "d")], 6, {**third, "run": 5})
+    with pytest.raises(NotAsLeft, match="it has no column gone any more"):
+        merge, parts = there.merge_of([(4, "d")], run=4)
+        merge.into.schema = merge.into.schema.append(pa.field("gone", pa.string()))
+        merge.into._lacking({"id": 0, "name": 0}, {"id": 0, "name": 0, "gone": 0}, widen=True, last={**third, "columns": ["gone"]})
+    assert marked([(4, "d")], 6, third, anew=True)["run"] == 6
+    assert shown(there.rows()) == [{"id": 4, "name": "d"}]

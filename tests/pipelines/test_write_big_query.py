@@ -41,7 +41,7 @@ def merged(table: KeyedTable, columns: Mapping[str, Any], run: int = 1) -> int:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:
         stream.write_batch(pa.record_batch([pa.array(columns[field.name], field.type) for field in schema], schema))
-    return table.merge(LastChanges(table.schema, [sink.getvalue().to_pybytes()]), MergedRun("tests", run, run, anew=False))
+    return table.merge(LastChanges(table.schema, [sink.getvalue().to_pybytes()]), MergedRun("tests", run, run, anew=False)).version
 
 
 def make(server: BigQuery, *fields: Mapping[str, Any], **more: Any) -> None:

@@ -18,10 +18,12 @@ from beam_joins.io import WriteDelta
 from beam_joins.pipelines.base.extras import installing
 from beam_joins.pipelines.io import write_delta
 from beam_joins.pipelines.io.sinks import merge_once
+from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
 from tests.pipelines.merged_tables import DELTA
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, shown, small, table_of
 
 pytestmark = pytest.mark.usefixtures("own_directory")
+OTHER = pa.table({"id": [9], "name": ["other"]})
 FIRST = [small(1, 1, "a"), small(2, 2, "b"), small(3, 3, "c"), small(3, 4, None)]
 SECOND = [small(1, 5, "aa"), small(2, 6, None), small(4, 7, "d")]
 
@@ -113,3 +115,29 @@ def test_spark_reads_the_same_rows_from_the_files_that_the_log_names() -> None:
     ran = subprocess.run([sys.executable, "-c", _SPARK, *files], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert shown(json.loads(ran.stdout)) == shown(latest)
+
+
+@pytest.mark.parametrize(
+    ("happened", "replaced"),
+    [
+        (lambda table: table.restore(1), "RESTORE, version 3"),
+        (lambda table: deltalake.write_deltalake(table, OTHER, mode="overwrite"), "WRITE, version 3"),
+        (lambda table: table.delete(), "DELETE, version 3"),
+        (lambda table: (deltalake.write_deltalake(table, OTHER, mode="overwrite"), table.restore(2)), None),
+        (lambda table: deltalake.write_deltalake(table, OTHER, mode="append"), None),
+        (lambda table: (table.optimize.compact(), table.delete("id = 9")), None),
+    ],
+)
+def test_a_table_whose_rows_have_been_replaced_since_the_last_run_is_refused(happened: Any, replaced: str | None) -> None:
+    last = None
+    for number in (1, 2):
+        merge, parts = DELTA.merge_of([(number, "a")], run=number)
+        _, last = merge.marked(parts, anew=False, last=last)
+    happened(deltalake.DeltaTable("delta"))
+    merge, parts = DELTA.merge_of([(3, "c")], run=3)
+    if replaced is None:
+        merge.marked(parts, anew=False, last=last)
+        assert {1, 2, 3} <= {row["id"] for row in DELTA.rows()}
+    else:
+        with pytest.raises(NotAsLeft, match=f"^delta is not as the last run .* its rows have been replaced \\({replaced}\\)$"):
+            merge.marked(parts, anew=False, last=last)

@@ -21,6 +21,7 @@ from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.io import write_duck_lake
 from beam_joins.pipelines.io.sinks import merge_once
 from beam_joins.pipelines.io.sinks.merge_once import DELETED, LastChanges, MergedRun
+from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
 from beam_joins.transforms.connect import PlainRows, TableType
 from tests.pipelines.join_run import BY, refused
 from tests.pipelines.merged_tables import DUCKLAKE, lake
@@ -228,3 +229,28 @@ def test_an_extension_that_duckdb_does_not_load_is_said_with_the_command_that_in
     monkeypatch.setattr(write_duck_lake, "find_spec", lambda name: ModuleSpec(name, None, origin=os.path.abspath("__init__.py")))
     with pytest.raises(InputError, match="^DuckLake needs duckdb, whose extension ducklake cannot be loaded .*: pip install "):
         WriteDuckLake("lake.ducklake", "t")
+
+
+@pytest.mark.parametrize(
+    ("statements", "how"),
+    [
+        ("CREATE OR REPLACE TABLE lake.prices AS FROM lake.prices AT (VERSION => 3)", "it has been made anew"),
+        ("DELETE FROM lake.beam_joins_runs", "it has had no run of 'tests' as the last one, and not run 2"),
+        ("ALTER TABLE lake.prices DROP COLUMN name", "it has no column name any more"),
+        ("CREATE TABLE lake.other AS FROM lake.prices; DELETE FROM lake.other", None),
+    ],
+)
+def test_a_table_that_is_not_as_the_last_run_has_left_it_is_refused(statements: str, how: str | None) -> None:
+    last = None
+    for number in (1, 2):
+        merge, parts = DUCKLAKE.merge_of([(number, "a")], run=number)
+        _, last = merge.marked(parts, anew=False, last=last)
+    with lake() as connection:
+        connection.execute(statements)
+    merge, parts = DUCKLAKE.merge_of([(3, "c")], run=3)
+    if how is None:
+        merge.marked(parts, anew=False, last=last)
+        assert sorted(row["id"] for row in DUCKLAKE.rows()) == [1, 2, 3]
+    else:
+        with pytest.raises(NotAsLeft, match=how):
+            merge.marked(parts, anew=False, last=last)

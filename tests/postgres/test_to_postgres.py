@@ -109,9 +109,20 @@ def test_a_run_says_what_it_has_merged_and_a_dry_run_what_it_would_make(postgres
     assert asked(conninfo, ENRICHED) == asked(conninfo, JOINED), "the first run of a state replaces all rows"
     run(conninfo, "DROP TABLE enriched CASCADE", "UPDATE customers SET name = 'B' WHERE id = 7", "CHECKPOINT")
     ran = beam_joins(*options_of(address))
-    assert "--to: the table enriched is not there, and would lack what the runs before have written: begin with an empty" in ran.err, (
-        ran
+    assert (
+        "the table enriched is not there, and would lack what the runs before have written: --read-again left makes it anew" in ran.err
     )
+    assert beam_joins(*options_of(address), "--read-again", "left").code == 0
+    assert asked(conninfo, ENRICHED) == asked(conninfo, JOINED)
+    run(conninfo, "CREATE TABLE older AS TABLE enriched", "UPDATE customers SET name = 'C' WHERE id = 7", "CHECKPOINT")
+    assert beam_joins(*options_of(address)).code == 0
+    run(conninfo, "TRUNCATE enriched", "INSERT INTO enriched TABLE older", "DELETE FROM orders WHERE id = 58", "CHECKPOINT")
+    for more in ([], ["--dry-run"]):
+        ran = beam_joins(*options_of(address), *more)
+        assert "the table enriched is not as the last run with this state has left it: the row with the key " in ran.err
+        assert " is older: --read-again left makes it anew, or begin with an empty --state-dir\n" in ran.err
+    assert beam_joins(*options_of(address), "--read-again", "left").code == 0
+    assert asked(conninfo, ENRICHED) == asked(conninfo, JOINED)
 
 
 def test_tables_are_named_for_openlineage_by_server_database_and_schema_without_secrets(postgres: str, beam_joins: Run) -> None:

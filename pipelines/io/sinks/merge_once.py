@@ -21,8 +21,8 @@ from beam_joins.exact_values import ValuePlace
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.formats.types.target_types import parquet_type
-from beam_joins.pipelines.io.sinks.run_mark import rows_replaced
-from beam_joins.pipelines.io.targets import MergedTable
+from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft, rows_replaced
+from beam_joins.pipelines.io.targets import Mark, MergedTable
 from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.connect import (
@@ -89,22 +89,36 @@ class LastChanges:
 class MergedRun(NamedTuple):
     """The run that merges, as a table remembers it; ``number`` is ``None`` for a run that is not remembered.
 
-    ``anew``: its rows are put in place of all rows that are there.
+    ``anew``: its rows are put in place of all rows that are there. ``last`` is the mark of the run that has written to the
+    table before.
     """
 
     application: str
     number: int | None
     checksum: int
     anew: bool
+    last: Mark | None = None
 
     def is_done(self, path: str, number: int | None, checksum: int | None) -> bool:
-        """Whether the last run that the table remembers is this one. Raises InputError if it is a later one."""
+        """Whether the last run that the table remembers is this one. Raises InputError if it is a later one, and NotAsLeft if it is
+        neither this one, which is done again, nor the last one.
+        """
+        if not self.anew and self.last is not None and number not in (self.number, self.last["run"]):
+            has = "no run" if number is None else f"run {number}"
+            raise NotAsLeft(path, f"it has had {has} of {self.application!r} as the last one, and not run {self.last['run']}")
         if self.number is not None and number is not None and number > self.number and not self.anew:
             raise InputError(
                 f"{path} has had run {number} of {self.application!r}, and this is run {self.number}: begin with an empty "
                 "state, or give application= another name"
             )
         return (number, checksum) == (self.number, self.checksum) and not self.anew
+
+
+class Merged(NamedTuple):
+    """The version of a table after a merge, and the number of the last run that it remembers then."""
+
+    version: int
+    run: int | None
 
 
 class KeyedTable(ABC):
@@ -119,24 +133,30 @@ class KeyedTable(ABC):
         """Whether the table is there. Raises InputError if that cannot be told."""
 
     @abstractmethod
-    def prepare(self, *, create: bool, widen: bool = False) -> None:
-        """Creates the table if requested. Raises InputError for a table that cannot be read or has other columns. ``widen``:
-        it is of earlier runs, may have more columns, and gets those that it lacks if requested.
+    def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
+        """Creates the table if requested. Raises InputError for a table that cannot be read or has other columns, and NotAsLeft for
+        one that lacks columns which it had in the ``last`` run. ``widen``: it is of earlier runs, may have more columns, and gets
+        those that it lacks if requested.
         """
 
     @abstractmethod
-    def merge(self, changes: LastChanges, run: MergedRun) -> int:
-        """Merges the changes and remembers the run in one transaction, unless ``run.is_done``; gives the version of the
-        table. Creates the table if it is not there, and adds columns to a table that remembers an earlier run.
+    def merge(self, changes: LastChanges, run: MergedRun) -> Merged:
+        """Merges the changes and remembers the run in one transaction, unless ``run.is_done`` or nothing is changed. Creates the
+        table if it is not there, and adds columns to a table that remembers an earlier run.
 
-        Raises Overtaken, and OutputError.
+        Raises Overtaken, NotAsLeft and OutputError.
         """
 
-    def _lacking(self, there: Mapping[str, object], columns: Mapping[str, object], *, widen: bool) -> list[str]:
+    def _lacking(
+        self, there: Mapping[str, object], columns: Mapping[str, object], *, widen: bool, last: Mark | None = None
+    ) -> list[str]:
         """The ``columns``, with their types, that the target lacks; ``there`` are its own.
 
-        ``widen``: it may lack columns, and may have more. Raises InputError where names or types differ otherwise.
+        ``widen``: it may lack columns, and may have more. Raises InputError where names or types differ otherwise, and NotAsLeft
+        where one is missing that the ``last`` run has written.
         """
+        if gone := [name for name in (last or {}).get("columns", ()) if name in columns and name not in there]:
+            raise NotAsLeft(self.path, f"it has no column {', '.join(gone)} any more")
         if not widen and sorted(there) != sorted(columns):
             raise InputError(
                 f"{self.path} has the columns {', '.join(there)}, and the table {', '.join(columns)}: write to another one"
@@ -272,11 +292,17 @@ class MergeOfRun:
         """Merges the parts, unless this run has done so, or writes them ``anew``, in place of all rows; gives the version of
         the table.
         """
+        return self.marked(written, anew=anew, last=None)[0]
+
+    def marked(self, written: Iterable[bytes], *, anew: bool, last: Mark | None) -> tuple[int, Mark | None]:
+        """The same, beside the mark of this run; raises NotAsLeft for a table without that of the ``last`` one."""
         changes = LastChanges(self.into.schema, written)
-        run = MergedRun(self.application, self.number, changes.checksum, anew)
+        run = MergedRun(self.application, self.number, changes.checksum, anew, None if anew else last)
         for attempt in range(ATTEMPTS):
             try:
-                return self.into.merge(changes, run)
+                version, last_run = self.into.merge(changes, run)
+                mark = {"run": last_run, "version": version, "columns": self.into.schema.names}
+                return version, None if last_run is None else mark
             except Overtaken as error:
                 if attempt + 1 == ATTEMPTS:
                     raise OutputError(
@@ -295,13 +321,16 @@ class _AtOnce:
     def exists(self) -> bool:
         return self.into.into.exists()
 
-    def prepare(self, *, create: bool, widen: bool = False) -> None:
-        self.into.into.prepare(create=create, widen=widen)
+    def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
+        self.into.into.prepare(create=create, widen=widen, last=last)
 
-    def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool) -> None:
+    def merge(
+        self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool, last: Mark | None = None
+    ) -> Mark | None:
         rows = list(map(newest, changes()))
         into = replace(self.into, number=run)
-        into.merge([into.part_of(pa.Table.from_batches(rows))] if rows else [], anew=anew)
+        _, mark = into.marked([into.part_of(pa.Table.from_batches(rows))] if rows else [], anew=anew, last=last)
+        return mark
 
 
 def first_line(error: BaseException) -> str:

@@ -3,23 +3,35 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, TypeVar
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.sinks.copy_text import copy_text
 from beam_joins.pipelines.io.sinks.postgres_forms import PostgresType, is_wider, require_names
-from beam_joins.pipelines.io.sinks.postgres_target import PostgresTarget, TargetReader, is_changed, unbounded
+from beam_joins.pipelines.io.sinks.postgres_mark import PostgresMarks
+from beam_joins.pipelines.io.sinks.postgres_target import (
+    PostgresTarget,
+    TargetReader,
+    catalog_text,
+    is_changed,
+    kept_value,
+    unbounded,
+)
+from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
+from beam_joins.pipelines.io.targets import Mark
 
 with needs("postgres"):
     import psycopg
     from psycopg import sql
 
+_Written = TypeVar("_Written")
+_STAGED_ROWS: Final = sql.Identifier("beam_joins staged")
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; a transaction that another one or the server has ended is done again."""
 
@@ -54,15 +66,24 @@ _TYPES: Final = """
 _NAMES: Final = """
     SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
-_STAGED: Final = "CREATE TEMPORARY TABLE IF NOT EXISTS {staged} ON COMMIT DELETE ROWS AS SELECT {unbounded} FROM {table} WITH NO DATA"
+_NO_STAGED: Final = "DROP TABLE IF EXISTS pg_temp.{staged}"
+_STAGED: Final = "CREATE TEMPORARY TABLE {staged} ON COMMIT DELETE ROWS AS SELECT {unbounded} FROM {table} WITH NO DATA"
 _DELETE: Final = "DELETE FROM {table}"
 _BEGIN_ANEW: Final = "UPDATE {table} SET {position} = {before} WHERE {position} >= {at}"
 _END_ANEW: Final = "UPDATE {table} SET {nulls}{deleted} = true WHERE {position} < {at} AND NOT {deleted}"
 _HAS_ROWS: Final = "SELECT EXISTS (SELECT FROM {table})"
+_HOLD: Final = "LOCK TABLE {table} IN ROW EXCLUSIVE MODE"
+"""What the catalog says of a table does not change until the end of the transaction."""
+_HOLDERS: Final = """
+    SELECT pid, usename::text, coalesce(nullif(application_name, ''), 'without a name'), state,
+        to_char(xact_start, 'YYYY-MM-DD HH24:MI:SS TZ')
+    FROM pg_stat_activity JOIN pg_locks USING (pid)
+    WHERE pid <> pg_backend_pid() AND relation = to_regclass(%s) AND granted ORDER BY xact_start LIMIT 1
+"""
 _COPY: Final = "COPY {staged} ({all}) FROM STDIN (ENCODING 'UTF8')"
 _CHANGED: Final = """
-    SELECT name, type, value FROM {staged} CROSS JOIN LATERAL (VALUES {compared}) AS compared (name, type, value, is_changed)
-    WHERE is_changed LIMIT 1
+    SELECT compared.name, compared.type, compared.value
+    FROM {staged} CROSS JOIN LATERAL (VALUES {compared}) AS compared (name, type, value, is_changed) WHERE compared.is_changed LIMIT 1
 """
 # rows are locked in the order of their keys, so that two transactions do not wait for each other
 _LOCK: Final = """
@@ -78,6 +99,15 @@ _MERGE: Final = """
     INSERT INTO {table} AS kept ({all}) OVERRIDING SYSTEM VALUE
     SELECT DISTINCT ON ({key}) {all} FROM {staged} ORDER BY {key}, {position} DESC
     ON CONFLICT ({key}) DO UPDATE SET {set} WHERE excluded.{position} > kept.{position}
+"""
+_AT_ONCE: Final = "SET CONSTRAINTS ALL IMMEDIATE"  # triggers that would fire at the end
+_KEPT: Final = """
+    SELECT compared.name, compared.value, compared.actual
+    FROM (SELECT DISTINCT ON ({key}) * FROM {staged} ORDER BY {key}, {position} DESC) AS staged
+        LEFT JOIN {table} AS kept ON {same_key} CROSS JOIN LATERAL (VALUES {kept}) AS compared (name, value, actual)
+    WHERE kept.{position} IS NULL OR kept.{position} < staged.{position}
+        OR (kept.{position} = staged.{position} AND compared.value IS DISTINCT FROM compared.actual)
+    ORDER BY compared.value IS NOT DISTINCT FROM compared.actual LIMIT 1
 """
 
 
@@ -99,7 +129,7 @@ class PostgresTable:
     after the first write.
 
     ``in_one``: whether all changes of a run are merged in one transaction; ``has_view``: whether the table is
-    to get a view of the rows that are not deleted.
+    to get a view of the rows that are not deleted; ``is_marked``: whether a state remembers the marks of its runs.
 
     Raises InputError for names that PostgreSQL does not keep.
     """
@@ -111,8 +141,10 @@ class PostgresTable:
     deleted: str
     in_one: bool = False
     has_view: bool = False
+    is_marked: bool = False
     _target: PostgresTarget | None = field(default=None, compare=False)
     _connection: Any = field(default=None, compare=False)
+    _looked: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         require_names(self.name, self._names, has_view=self.has_view)
@@ -137,10 +169,11 @@ class PostgresTable:
         with self._saying(InputError), self._connected() as connection:
             return bool(connection.execute(self._sql(_HAS_ROWS)).fetchone()[0])
 
-    def prepare(self, *, create: bool, widen: bool = False) -> None:
+    def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
         """Creates the table and its view if requested; raises InputError for a table that rows cannot be
-        merged into. ``widen``: columns that the table lacks are added if requested, to its view too, null in the rows that are
-        there; and in a table that was created so, types that are narrower than those of the rows get as wide.
+        merged into, and NotAsLeft for one without the mark of the ``last`` run. ``widen``: columns that the table lacks are added
+        if requested, to its view too, null in the rows that are there; and in a table that was created so, types that are narrower
+        than those of the rows get as wide.
         """
         if create:
             require_names(self.name, self._names, has_view=True)
@@ -150,6 +183,7 @@ class PostgresTable:
                 # two that create a table at once would fail
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext('beam_joins'))")
                 self._create(connection, self.name, _CREATE)
+            self._require_left(connection, last)
             if widen:
                 self._add_columns(connection)
                 self._widen_types(connection)
@@ -220,11 +254,26 @@ class PostgresTable:
         except ValueError as error:
             raise OutputError(f"PostgreSQL, table {self.name}: {error}") from None
 
-    def merge(self, pieces: Iterable[bytes], *, anew: bool = False) -> None:
+    def merge(self, pieces: Iterable[bytes], *, anew: bool = False, last: Mark | None = None) -> Mark:
         """Merges the rows of all pieces in one transaction, which is repeated, from the first piece on, if the
-        server has ended it; ``anew``: in place of all rows that are there. Raises OutputError if that fails.
+        server has ended it; ``anew``: in place of all rows that are there. Raises OutputError if that fails, and NotAsLeft for
+        a table without the mark of the ``last`` run. Gives the mark of this one.
         """
-        self._repeated(partial(self._merge, pieces, anew=anew))
+        return self._repeated(partial(self._merge, pieces, anew=anew, last=last))
+
+    def require_left(self, last: Mark | None) -> None:
+        """Raises NotAsLeft for a table without the mark of the ``last`` run, and InputError if the server does not say it."""
+        with self._saying(InputError), self._connected() as connection:
+            self._require_left(connection, last)
+
+    def _require_left(self, connection: Any, last: Mark | None) -> None:
+        if last is not None and (how := self._marks.lacks(connection, last)) is not None:
+            raise NotAsLeft(f"the table {self.name}", how)
+
+    @property
+    def _marks(self) -> PostgresMarks:
+        key, values = self.columns.key.names, self.columns.values.names
+        return PostgresMarks(self._identifier(self.name), key, values, self.position, self.deleted)
 
     def begin_anew(self, position: int) -> None:
         """Has all rows precede this position, so that those that a run merges at it or behind it are newer. Raises
@@ -240,31 +289,39 @@ class PostgresTable:
         with self._connected() as connection:
             connection.execute(self._sql(statement, **numbers))
 
-    def _repeated(self, write: Callable[[], None]) -> None:
+    def _repeated(self, write: Callable[[], _Written]) -> _Written:
         """Calls a function until the server does not end its transaction. Raises OutputError."""
-        for pause in (*_PAUSES, None):
+        for pause in _PAUSES:
             try:
-                with self._saying(OutputError, retry=pause is not None):
-                    write()
-                return
+                with self._saying(OutputError, retry=True):
+                    return write()
             except psycopg.OperationalError:
                 self.close()
-                time.sleep(pause or 0)
+                time.sleep(pause)
+        with self._saying(OutputError):
+            return write()
 
-    def _merge(self, pieces: Iterable[bytes], *, anew: bool) -> None:
-        connection = self._connection or self._connected()
+    def _merge(self, pieces: Iterable[bytes], *, anew: bool, last: Mark | None) -> Mark:
         if self._connection is None:
-            with connection.transaction():
-                self._require_same(self._read(connection))
-            connection.execute(self._sql(_STAGED))
-            self._connection = connection
+            self._connection, self._looked = self._connected(), None
+        connection = self._connection
         with connection.transaction():
+            connection.execute(self._sql(_HOLD))
+            if (looked := catalog_text(connection, self._identifier(self.name).as_string())) != self._looked:
+                self._take(self._read(connection))
+                connection.execute(self._sql(_NO_STAGED))
+                connection.execute(self._sql(_STAGED))
+                self._looked = looked
+            assert self._target is not None
             if anew:
                 connection.execute(self._sql(_DELETE))
+                if self._target.triggers and connection.execute(self._sql(_HAS_ROWS)).fetchone() == (True,):
+                    raise OutputError(f"PostgreSQL, table {self.name}: rows stay that are deleted: {self._triggers}")
+            else:
+                self._require_left(connection, last)
             with connection.cursor().copy(self._sql(_COPY)) as copy:
                 for piece in pieces:
                     copy.write(piece)
-            assert self._target is not None
             if self._compared and (changed := connection.execute(self._sql(_CHANGED)).fetchone()):
                 name, kind, value = changed
                 raise OutputError(
@@ -274,10 +331,28 @@ class PostgresTable:
                 connection.execute(self._sql(_LOCK))
                 connection.execute(self._sql(_RELEASE))
             connection.execute(self._sql(_MERGE))
+            if self._target.triggers:
+                self._read_back(connection)
+            return self._marks.left(connection, _STAGED_ROWS, None if anew else last) if self.is_marked else {}
 
-    def _require_same(self, target: PostgresTarget) -> None:
-        """Raise OutputError if the table has other columns than when the lines for it were written."""
-        if self._target is not None and [each[::2] for each in self._target.columns] != [each[::2] for each in target.columns]:
+    def _read_back(self, connection: Any) -> None:
+        """Raises OutputError if the rows are not there as they were merged, as triggers have changed them."""
+        connection.execute(_AT_ONCE)
+        if (changed := connection.execute(self._sql(_KEPT)).fetchone()) is not None:
+            name, value, actual = changed
+            raise OutputError(
+                f"PostgreSQL, table {self.name}: the column {name} has {actual!r} in place of {value!r}: {self._triggers}"
+            )
+
+    @property
+    def _triggers(self) -> str:
+        assert self._target is not None
+        return f"a trigger of the table changes rows ({', '.join(self._target.triggers)}): disable it, or write to another table"
+
+    def _take(self, target: PostgresTarget) -> None:
+        """Write into a target. Raises OutputError if the lines for it have been written for other columns."""
+        is_other = self._target is not None and [each[::2] for each in self._target.columns] != [each[::2] for each in target.columns]
+        if is_other and not self.in_one:  # else the lines are yet to be written
             raise OutputError(f"PostgreSQL, table {self.name}: the table was altered since the pipeline was built: run it again")
         self._target = target
 
@@ -304,9 +379,22 @@ class PostgresTable:
                 raise
             self.close()
             message = error.diag.message_primary or (str(error).splitlines() or [type(error).__name__])[0]
+            if isinstance(error, psycopg.errors.LockNotAvailable):
+                message += self._holder()
             # of COPY's "COPY staged, line 3, column n: ..." only the column says something to the user
             _, _, column = (error.diag.context or "").partition(", column ")
             raise kind(f"PostgreSQL, table {self.name}: {message}{f' (column {column.splitlines()[0]})' if column else ''}") from None
+
+    def _holder(self) -> str:
+        """The session that has locked the table for the longest time, and what to do."""
+        with suppress(psycopg.Error), self._connected() as connection:
+            if (row := connection.execute(_HOLDERS, [self._identifier(self.name).as_string()]).fetchone()) is not None:
+                pid, role, application, state, since = row
+                return (
+                    f": the session {pid} of {role} ({application}, {state}) has it locked since {since}: end its transaction, or the "
+                    f"session with pg_terminate_backend({pid})"
+                )
+        return ""
 
     @property
     def _compared(self) -> list[sql.Composed]:
@@ -330,7 +418,7 @@ class PostgresTable:
         return sql.SQL(statement).format(
             table=self._identifier(self.name),
             view=self._identifier(f"{self.name}_live"),
-            staged=sql.Identifier("beam_joins staged"),
+            staged=_STAGED_ROWS,
             columns=comma.join(typed),
             key=comma.join(map(sql.Identifier, key.names)),
             same_key=sql.SQL(" AND ").join(sql.SQL("kept.{0} = staged.{0}").format(sql.Identifier(name)) for name in key.names),
@@ -338,6 +426,7 @@ class PostgresTable:
             all=comma.join(map(sql.Identifier, self._names)),
             unbounded=comma.join(map(unbounded, self._target.columns if self._target is not None else ())),
             compared=comma.join(self._compared),
+            kept=comma.join(map(kept_value, self._target.columns if self._target is not None else ())),
             set=comma.join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in merged),
             nulls=sql.SQL("").join(sql.SQL("{} = NULL, ").format(sql.Identifier(name)) for name in values.names),
             position=sql.Identifier(self.position),

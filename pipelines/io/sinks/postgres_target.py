@@ -23,6 +23,24 @@ _RELATION: Final = """
     FROM pg_class WHERE oid = to_regclass(%s)
 """
 _RELATIONS: Final = "(SELECT to_regclass(%s)::oid UNION SELECT relid::oid FROM pg_partition_tree(to_regclass(%s)))"
+_TRIGGERS: Final = f"""
+    SELECT DISTINCT tgname::text FROM pg_trigger
+    WHERE tgrelid IN {_RELATIONS} AND NOT tgisinternal AND tgenabled NOT IN ('D', 'R') ORDER BY tgname
+"""
+_CATALOG: Final = f"""
+    WITH relations AS {_RELATIONS}
+    SELECT coalesce(string_agg(row, ' ' ORDER BY row), '') FROM (
+        SELECT 'r' || oid || ':' || relkind::text || relrowsecurity || relforcerowsecurity FROM pg_class WHERE oid IN (TABLE relations)
+        UNION ALL SELECT 'a' || attrelid || '.' || attnum || ':' || pg_attribute.xmin || '.' || coalesce(pg_type.xmin::text, '')
+            FROM pg_attribute LEFT JOIN pg_type ON pg_type.oid = atttypid WHERE attrelid IN (TABLE relations) AND attnum > 0
+        UNION ALL SELECT 'i' || indexrelid || ':' || pg_index.xmin FROM pg_index WHERE indrelid IN (TABLE relations)
+        UNION ALL SELECT 'c' || oid || ':' || pg_constraint.xmin FROM pg_constraint
+            WHERE conrelid IN (TABLE relations) OR contypid IN (SELECT atttypid FROM pg_attribute WHERE attrelid IN (TABLE relations))
+        UNION ALL SELECT 't' || oid || ':' || pg_trigger.xmin FROM pg_trigger WHERE tgrelid IN (TABLE relations)
+        UNION ALL SELECT 'w' || oid || ':' || pg_rewrite.xmin FROM pg_rewrite WHERE ev_class IN (TABLE relations)
+    ) AS rows (row)
+"""
+"""What the catalog says of a table, as a text that differs where anything of it has been altered."""
 _COLUMNS: Final = f"""
     WITH RECURSIVE types AS (
         SELECT attnum, attname, atttypid AS of_column, atttypid AS type, atttypmod AS modifier, attcollation, atthasdef,
@@ -63,11 +81,12 @@ _POSITIONS: Final = frozenset({"bigint", "integer", "smallint", "numeric"})
 
 class PostgresTarget(NamedTuple):
     """``columns`` are those that are written, in their order; ``hands_on`` says whether rows may hand on values to
-    each other that the table holds once, row by row.
+    each other that the table holds once, row by row; ``triggers``, by name, may change rows.
     """
 
     columns: tuple[TargetColumn, ...]
     hands_on: bool
+    triggers: tuple[str, ...]
 
 
 class _Column(NamedTuple):
@@ -137,7 +156,8 @@ class TargetReader:
             filter(None, [nulls if self._values else None, sql.SQL("true AS {}").format(sql.Identifier(self._deleted))])
         )
         self._pass_checks(connection, emptied)
-        return PostgresTarget(target, self._hands_on(connection, emptied))
+        triggers = tuple(name for (name,) in self._asked(connection, _TRIGGERS, 2))
+        return PostgresTarget(target, self._hands_on(connection, emptied), triggers)
 
     def _asked(self, connection: Any, query: LiteralString, names: int) -> list[Any]:
         rows: list[Any] = connection.execute(query, [self._quoted] * names).fetchall()
@@ -264,6 +284,18 @@ def is_changed(column: TargetColumn) -> sql.Composed:
             name, kind, sql.Literal(length)
         )
     return sql.SQL("{0} IS DISTINCT FROM {0}::{1}::{2}").format(name, kind, _of_server(column.type.unbounded))
+
+
+def kept_value(column: TargetColumn) -> sql.Composed:
+    """Of a column its name, a value that is written as its type has it, and the one that is there."""
+    name, kind = sql.Identifier(column.name), _of_server(column.type.shown)
+    return sql.SQL("({}, staged.{}::{}::text, kept.{}::text)").format(sql.Literal(column.name), name, kind, name)
+
+
+def catalog_text(connection: Any, quoted: str) -> str:
+    """What the catalog says of the table that is ``quoted`` in SQL: another text where anything of it has been altered."""
+    (text,) = connection.execute(_CATALOG, [quoted, quoted]).fetchone()
+    return str(text)
 
 
 def _of_server(text: str) -> sql.SQL:

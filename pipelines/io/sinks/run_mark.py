@@ -1,11 +1,36 @@
-"""A mark in the folder of a state: a run that has written to a table elsewhere sets it, and its commit removes it."""
+"""Marks in the folder of a state: of a run that has written to a table elsewhere, until its commit removes it; and of the last run,
+as the table has it.
+"""
 
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.io.targets import Mark
 from beam_joins.transforms.connect import StateFolder
+
+_MARKS: Final = "tables written"
+
+
+class NotAsLeft(InputError):
+    """A table is not as the last run has left it."""
+
+    def __init__(self, table: str, how: str) -> None:
+        super().__init__(f"{table} is not as the last run with this state has left it: {how}")
+
+
+def last_mark(inputs: Mapping[str, Any], table: str) -> Mark | None:
+    """The mark of the last run for a table, in the ``inputs`` of a state; ``None`` where they have none."""
+    mark: Mark | None = inputs.get(_MARKS, {}).get(table)
+    return mark
+
+
+def remember(inputs: MutableMapping[str, Any], table: str, mark: Mark) -> None:
+    """Have a state remember the mark of a run in its ``inputs``, which are stored if the run is committed."""
+    inputs[_MARKS] = {**inputs.get(_MARKS, {}), table: mark}
 
 
 @dataclass(frozen=True)
