@@ -4,7 +4,7 @@
 
 import ast
 import builtins
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 
@@ -22,9 +22,10 @@ class Expression:
         except (SyntaxError, TypeError, ValueError) as error:
             raise ValueError(f"{option}={text!r}: give a Python expression of columns, such as 'amount > 5' ({error})") from None
         names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        bound = {node.id for node in names if not isinstance(node.ctx, ast.Load)} | {*dir(builtins)}
+        bound = {node.id for node in names if _is_bound(node)} | {*dir(builtins)}
         self._option, self._text = option, text
-        self._names = sorted({node.id for node in names} - bound)
+        self._values = sorted(({node.id for node in _operands(tree.body)} & bound) - {node.id for node in names if _is_bound(node)})
+        self._names = sorted(({node.id for node in names} - bound) | {*self._values})
         self._code = compile(tree, option, "eval")
 
     def require(self, columns: Iterable[str]) -> None:
@@ -34,13 +35,44 @@ class Expression:
 
     def __call__(self, key: Any, value: Any) -> Any:
         """The value of the expression."""
-        return eval(self._code, {**value} if isinstance(value, Mapping) else {"value": value})
+        columns = {**value} if isinstance(value, Mapping) else {"value": value}
+        for name in self._values:
+            if name not in columns:  # else it would be a function of Python's
+                raise NameError(f"name {name!r} is not defined")
+        return eval(self._code, columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._option, self._text)
 
     def __repr__(self) -> str:
         return repr(self._text)
+
+
+def _is_bound(node: ast.Name) -> bool:
+    return not isinstance(node.ctx, ast.Load)
+
+
+def _operands(tree: ast.expr) -> Iterator[ast.Name]:
+    """The names that stand for values and not for functions or types, as ``id`` in ``id > 5``."""
+    operands = [tree]
+    for node in ast.walk(tree):
+        match node:
+            case ast.BinOp():
+                operands += [node.left, node.right]
+            case ast.BoolOp():
+                operands += node.values
+            case ast.UnaryOp():
+                operands.append(node.operand)
+            case ast.Compare() if not any(_is_type(each) for each in (node.left, *node.comparators)):
+                operands += [node.left, *node.comparators]
+    return (each for each in operands if isinstance(each, ast.Name))
+
+
+def _is_type(node: ast.expr) -> bool:
+    """Whether an expression is the type of a value."""
+    return isinstance(node, ast.Attribute) or (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type"
+    )
 
 
 class Expressions:

@@ -21,7 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import Change, LatestTable, TableToChanges, TableToRows
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, StateRefused
 from beam_joins.io import ReadChangeEvents, ReadChangelog, WriteParquet
 
 ROWS: list[dict[str, Any]] = [
@@ -436,3 +436,68 @@ def test_columns_of_a_class_are_read_leave_as_rows_and_are_written_as_parquet(tm
         assert len(read_again.transforms_stack[0].parts) == len(pipeline.transforms_stack[0].parts)  # as notebooks do
     written = pa.concat_tables(map(pq.read_table, tmp_path.glob("rows-*")))
     assert sorted(written.to_pylist(), key=str) == [{"id": "a", "price": 1.5}, {"id": "b", "price": 2.0}]
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def changes_of_runs(state: Path, *reads: Any, options: Sequence[str] = ()) -> list[Change[Any, Any]]:
+    """The changes of the last of several runs with a state, which has the ``options``."""
+    for number, read in enumerate(reads, 1):
+        MADE.clear()
+        of_run = options if number == len(reads) else ()
+        with beam.Pipeline(options=PipelineOptions([f"--beam_joins_state={state}", *of_run])) as pipeline:
+            _ = pipeline | "read" >> read | TableToChanges() | beam.Map(keep)
+    return sorted(MADE, key=lambda change: change.position)
+
+
+OTHER_OPTIONS = [
+    ({}, {"key": "k"}, "key of its reader was ['id'] and is ['k']"),
+    ({}, {"sequence_by": ["lsn", "k"]}, "sequence_by of its reader was ['lsn'] and is ['lsn', 'k']"),
+    ({}, {"timestamp_by": "k"}, "timestamp_by of its reader was 't' and is 'k'"),
+    ({}, {"timestamp_unit": "ms"}, "timestamp_unit of its reader was 'us' and is 'ms'"),
+    ({}, {"apply_as_deletes": {"op": ["d", "r"]}}, "apply_as_deletes of its reader was {'op': ['d']} and is {'op': ['d', 'r']}"),
+    ({}, {"except_columns": ["op", "k"]}, "except_columns of its reader was ['op'] and is ['k', 'op']"),
+    ({"schema": "inferred"}, {"schema": "inferred", "key": "k"}, "key of its reader was ['id'] and is ['k']"),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "sentence"), OTHER_OPTIONS)
+def test_another_option_of_the_reader_is_refused_by_name_in_a_later_run(tmp_path: Path, one: Any, other: Any, sentence: str) -> None:
+    options: Any = {
+        "key": "id",
+        "timestamp_by": "t",
+        "sequence_by": "lsn",
+        "apply_as_deletes": {"op": ["d"]},
+        "except_columns": ["op"],
+    }
+    write_rows(tmp_path / "a.jsonl", [{"id": 1, "k": 5, "t": 7, "lsn": 1, "op": "c"}])
+    reads = (ReadChangelog(str(tmp_path / "a.jsonl"), **{**options, **each}) for each in (one, other))
+    with pytest.raises(StateRefused, match=re.escape(f"read/Table (TableFromChangelog): {sentence}")):
+        changes_of_runs(tmp_path / "state", *reads)
+
+
+def test_an_option_of_the_reader_in_another_form_and_one_that_changes_nothing_go_on(tmp_path: Path) -> None:
+    for name, lsn in (("a", 1), ("b", 2)):
+        write_rows(tmp_path / f"{name}.jsonl", [{"id": 1, "t": 7, "lsn": lsn, "op": "c"}])
+    one: Any = {"key": "id", "sequence_by": "lsn", "apply_as_deletes": {"op": ["d", "D"]}, "except_columns": ["op", "t"]}
+    other: Any = {"key": ["id"], "sequence_by": ["lsn"], "apply_as_deletes": {"op": ["D"]}, "except_columns": ["t", "op"]}
+    reads = ReadChangelog(str(tmp_path / "a.jsonl"), **one), ReadChangelog(str(tmp_path / "b.jsonl"), **other, on_bad_record="drop")
+    assert [(each.old["lsn"], each.new["lsn"]) for each in changes_of_runs(tmp_path / "state", *reads)] == [(1, 2)]
+
+
+def test_a_column_that_had_no_value_takes_its_type_when_it_is_read_again(tmp_path: Path) -> None:
+    write_rows(tmp_path / "a.jsonl", [{"id": 1, "n": None, "t": 1}])
+    write_rows(tmp_path / "b.jsonl", [{"id": 2, "n": 5, "t": 2}])
+    first, second, both = (
+        ReadChangelog(str(tmp_path / name), key="id", timestamp_by="t", schema="inferred")
+        for name in ("a.jsonl", "b.jsonl", "*.jsonl")
+    )
+    sentence = (
+        "column 'n' had no value in the runs before, which made it text, and is int64 now: give its whole input in this run with"
+    )
+    with pytest.raises(StateRefused, match=f"{sentence} --beam_joins_read_again=read/Table"):
+        changes_of_runs(tmp_path / "state", first, second)
+    made = changes_of_runs(tmp_path / "state", both, options=["--beam_joins_read_again=read/Table"])
+    assert {each.key: each.new["n"] for each in made} == {1: None, 2: 5}

@@ -127,3 +127,16 @@ def test_a_filter_of_pairs_needs_history_and_one_of_a_table_does_not():
         pairs, table = p | "pairs" >> beam.Create([("k", 1)]), p | "table" >> beam.Create([Change("k", None, 1, 0, 1)])
         assert FilterTable(bool).rules_for([pairs]) == OF_RECORDS
         assert FilterTable(bool).rules_for([table]) == OF_TABLES
+
+
+def test_a_function_of_another_name_and_the_same_version_is_kept_and_another_value_of_the_same_text_is_not():
+    def of(text, version):
+        return {**applied(joiner=text), "values": {} if version is None else {"joiner": version}}
+
+    assert decided("label", of("made.<locals>.<lambda>", "1"), of("vectorized(other)", "1"), OF_TABLES).verdict == "kept"
+    for before, now in ((of("made", "1"), of("made", "2")), (of("a b", "1"), of("a c", "1")), (of("made", None), of("made", "1"))):
+        assert decided("label", before, now, OF_TABLES).verdict == "rebuilt"
+    earlier = {**applied(joiner="made"), "functions": {"joiner": "0"}}
+    for version, verdict in (("0", "kept"), ("1", "rebuilt")):
+        now = {**of("made", "2"), "functions": {"joiner": version}}
+        assert decided("label", earlier, now, OF_TABLES).verdict == verdict

@@ -10,7 +10,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.content import Emit
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, StateRefused
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable, bytes_of, parts_of
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
@@ -28,6 +28,8 @@ _SEEN: Final = "tables seen"
 """The name under which a state remembers the tables of envelopes; a state of an earlier version does not have it."""
 _TYPES: Final = "types of"
 """The name under which it remembers the columns of CSV files, with the label of the transform that has read them."""
+_WITHOUT_VALUES: Final = "columns without a value of"
+"""The name under which it remembers the columns that had no value, which are text."""
 _INFERRED: Final = "inferred types of"
 """The name under which it remembers the inferred types of columns, with the label of the transform."""
 
@@ -192,7 +194,9 @@ def inferred_in_runs(begin: PBegin, changelog: Changelog, inferred: pa.Schema) -
     files without records, where these would decide.
     """
     state, label = folder_for(begin), f"{_INFERRED} {label_of(begin.pipeline)}"
-    if state is not None and label in state.inputs:
+    if state is not None:
+        state.inputs[f"{_WITHOUT_VALUES} {label}"] = _without_values(state, label, changelog, inferred)
+    if state is not None and label in state.inputs and not state.plan.is_read_again(f"{label_of(begin.pipeline)}/Table"):
         inferred = union_schema(text_schema(state.inputs[label]), inferred)
         state.inputs[label] = schema_text(inferred)
         return inferred
@@ -204,6 +208,24 @@ def inferred_in_runs(begin: PBegin, changelog: Changelog, inferred: pa.Schema) -
     if state is not None:
         state.inputs[label] = schema_text(inferred)
     return inferred
+
+
+def _without_values(state: StateFolder, label: str, changelog: Changelog, inferred: pa.Schema) -> list[str]:
+    """The columns that have had no value in any run; raises :class:`StateRefused` for one that now has values of another type
+    than the text that it was.
+    """
+    table = f"{label.removeprefix(f'{_INFERRED} ')}/Table"
+    here = {name for name in inferred.names if all(row.get(name) is None for row in changelog.first)} if changelog.first else set()
+    if label not in state.inputs or state.plan.is_read_again(table):
+        return sorted(here)
+    before = set(state.inputs.get(f"{_WITHOUT_VALUES} {label}", ()))
+    for name in sorted(before & {*inferred.names} - here):
+        if not pa.types.is_string(kind := inferred.field(name).type):
+            raise StateRefused(
+                f"{changelog.name}: column '{name}' had no value in the runs before, which made it text, and is {kind} now: give its"
+                f" whole input in this run with --beam_joins_read_again={table}, or begin with an empty state"
+            )
+    return sorted((before & here) | (here - {*text_schema(state.inputs[label]).names}))
 
 
 def require_columns(option: str, names: Sequence[str], schema: pa.Schema) -> None:
