@@ -1,8 +1,10 @@
 """WriteChangelog: writes the changes of a table, or its rows, into one file, which appears when it is complete."""
 
 import os
+import re
 import socket
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import apache_beam as beam
@@ -12,15 +14,18 @@ from apache_beam.pvalue import PCollection
 from beam_joins import LatestTable
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import absolute, is_local, matching, require_file_system
+from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, matching, require_file_system
 from beam_joins.pipelines.formats.change_records import Anew, As, ChangeRecords
 from beam_joins.pipelines.formats.registry import format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
+from beam_joins.pipelines.io.sinks.run_mark import RunMark
 from beam_joins.pipelines.results.output_files import Output, split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import (
     PlainRows,
+    StateFolder,
+    before_run,
     choice,
     columns,
     exists,
@@ -35,6 +40,8 @@ from beam_joins.transforms.connect import (
 
 _SLACK: Final = 2_000_000_000
 """The nanoseconds by which a file system may date a file too early."""
+_RUNS: Final = 100_000
+"""The runs whose files are looked for; a larger number in the name of a file beside them is a month or a day."""
 
 
 class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
@@ -71,7 +78,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     Raises ``ValueError`` at construction for a wrong option and for a suffix of no format; when applied
     for a table of Python objects (opaque), for unbounded input, and for columns that the format does not
     have. In the run :class:`~beam_joins.InputError` when another run writes to the
-    path; OutputError if it cannot be written.
+    path, or where files of runs behind that of the state are beside it; OutputError if it cannot be written.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -117,7 +124,10 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         folder = folder_for(pcoll)
         stem, suffix = split_suffix(self._path)
         of_rows = self._as == "rows"
-        path = self._path if folder is None or of_rows else f"{stem}-{folder.run:06d}{suffix}"
+        path = self._path
+        if folder is not None and not of_rows:
+            path = f"{stem}-{folder.run:06d}{suffix}"
+            before_run(pcoll.pipeline, partial(_begin_file, folder, stem, suffix))
         records = ChangeRecords(rows, self._as, self._format, self._table)
         result = _Result(Output("changes", path, records).begun(Anew.of(pcoll, folder)))
         begin = pcoll.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
@@ -178,3 +188,22 @@ class _Result:
                 f"cannot write {self._path}: the parts of this run are not there on {socket.gethostname()}: all machines must reach "
                 "its folder by this path"
             )
+
+
+def _begin_file(folder: StateFolder, stem: str, suffix: str) -> None:
+    """Raises InputError if files are there of this run or of later ones, unless an attempt at this run has begun that has not ended:
+    the state is older than they are. The one file of a first run is replaced.
+    """
+    begun = RunMark(folder, "file", absolute(f"{stem}{suffix}"))
+    name = re.compile(rf"{re.escape(absolute(stem))}-(\d{{6,}}){re.escape(suffix)}")
+    numbers = (int(match[1]) for match in map(name.fullmatch, beginning_with(f"{stem}-")) if match)
+    later = sorted(number for number in numbers if folder.run <= number < folder.run + _RUNS)
+    if later and later[-1] == folder.run and (folder.is_new or begun.is_set):
+        later = []
+    if later:
+        raise InputError(
+            f"cannot write {stem}-{folder.run:06d}{suffix}: the state {folder.files.root} is older than the files beside it, which go "
+            f"on to run {later[-1]}: give the state of that run, or remove the files from run {folder.run} on, whose changes are "
+            "written anew"
+        )
+    begun.set()

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from pyarrow import csv, feather
 
-from beam_joins import Change, FilterTable, LatestTable, TableFromChangelog, TableToChanges, vectorized
-from beam_joins.errors import OutputError
+from beam_joins import Change, FilterTable, LatestTable, StateFolder, TableFromChangelog, TableToChanges, vectorized
+from beam_joins.errors import InputError, OutputError
 from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines import table as table_command
 from beam_joins.pipelines.base.input_error import input_error_in
@@ -234,6 +235,57 @@ def test_files_of_runs_that_go_on_are_together_the_file_of_one_run(tmp_path: Pat
     parts = [Path(f"log-00000{number}.jsonl").read_bytes() for number in (1, 2)]
     assert all(parts)
     assert b"".join(parts) == Path("whole.jsonl").read_bytes()
+
+
+def test_a_state_that_is_older_than_the_files_is_refused_until_the_later_files_are_removed(tmp_path: Path) -> None:
+    state, backup, third = tmp_path / "state", tmp_path / "backup", [small(5, 8, "e")]
+    Path("log-202401.jsonl").write_text("of a month\n")
+    for number, rows in enumerate((FIRST, SECOND, third)):
+        run(rows, SMALL, written("log.jsonl"), state=state)
+        if number == 0:
+            shutil.copytree(state, backup)
+    files = [Path(f"log-00000{number}.jsonl") for number in (1, 2, 3)]
+    whole = b"".join(file.read_bytes() for file in files)
+    for kept in (files, files[:2], [files[0], files[2]]):
+        shutil.rmtree(state)
+        shutil.copytree(backup, state)
+        for file in {*files} - {*kept}:
+            file.unlink()
+        with pytest.raises(InputError, match="is older than the files beside it, which go on to run") as caught:
+            run(SECOND + third, SMALL, written("log.jsonl"), state=state)
+        assert f"go on to run {kept[-1].stem[-1]}: give the state of that run, or remove the files from run 2 on" in str(caught.value)
+        for file in {*files} - {*kept}:
+            file.write_bytes(b"of a later run\n")
+    for file in files[1:]:
+        file.unlink()
+    run(SECOND + third, SMALL, written("log.jsonl"), state=state)
+    assert b"".join(file.read_bytes() for file in files[:2]) == whole
+
+
+def test_an_attempt_whose_file_is_there_and_which_was_not_committed_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(FIRST, SMALL, written("log.jsonl"), state=tmp_path / "state")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(StateFolder, "prepare", lambda *_: _interrupt())
+        run(SECOND, SMALL, written("log.jsonl"), state=tmp_path / "state")
+    before = Path("log-000002.jsonl").read_bytes()
+    run(SECOND, SMALL, written("log.jsonl"), state=tmp_path / "state")
+    assert Path("log-000002.jsonl").read_bytes() == before
+    run([], SMALL, written("log.jsonl"), state=tmp_path / "state")
+    assert Path("log-000003.jsonl").read_bytes() == b""
+
+
+def test_the_file_of_a_first_run_is_replaced_by_another_first_run_unless_later_ones_are_there(tmp_path: Path) -> None:
+    for name in ("state", "again"):
+        run(FIRST, SMALL, written("log.jsonl"), state=tmp_path / name)
+    run(SECOND, SMALL, written("log.jsonl"), state=tmp_path / "again")
+    with pytest.raises(InputError, match="remove the files from run 1 on"):
+        run(FIRST, SMALL, written("log.jsonl"), state=tmp_path / "third")
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_file_is_replaced_by_the_next_run_and_compressed_as_its_name_says() -> None:
