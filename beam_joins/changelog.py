@@ -159,6 +159,8 @@ class ChangelogState(NamedTuple):
     """The place of the last truncate: one row of ``position`` and ``within``. Records before it are stale."""
     several: Arrangement = Arrangement()
     """The rows of keys that have several in a transaction that is not whole."""
+    forgotten: int | None = None
+    """The largest position of a delete that is not remembered any more."""
 
     @property
     def arrangements(self) -> tuple[Arrangement, Arrangement, Arrangement]:
@@ -191,10 +193,9 @@ def step(
 
     A row at or before the frontier is late, and among the dropped rows. The last one of a key that is newer
     than the last record of its key is applied too, as a change right behind the frontier, and dropped as
-    ``"late_applied"``; others, those of absent rows with timestamps before the ``horizon``, up to which deletes are
-    forgotten, and those before the last truncate, as ``"late_stale"``. A late delete that is applied and makes no change
-    is an :data:`ABSENT_DELETE` too. A late truncate from before the horizon is not applied: the rows that it would delete are
-    dropped as ``"late_stale"``.
+    ``"late_applied"``; others, those before the last truncate, and those of absent rows that a forgotten delete can be behind,
+    as ``"late_stale"``. Deletes with timestamps before the ``horizon`` are forgotten. A late delete that is applied and makes no
+    change is an :data:`ABSENT_DELETE` too.
 
     Raises ``ValueError`` for ``emit="latest"``, which has no steps.
     """
@@ -206,15 +207,13 @@ def step(
         rows_known, deletes_known, several = (each.starting_with(touched) for each in state.arrangements)
     else:  # every key is touched
         rows_known, deletes_known, several = (each.table() for each in state.arrangements)
-    if deletes_known is not None and horizon is not None:  # forgotten ones may still be there
-        deletes_known = deletes_known.filter(pc.greater_equal(deletes_known["timestamp"], horizon))
+    expired = None
+    if deletes_known is not None and horizon is not None:
+        is_early = pc.less(deletes_known["timestamp"], horizon)
+        expired, deletes_known = deletes_known.filter(is_early), deletes_known.filter(pc.invert(is_early))
     remembered = [each for each in (rows_known, deletes_known) if each is not None]
     older = [not_emptied(each, state.emptied) for each in remembered]
-    new, late = _able(state, new, horizon, rows_known)
-    if truncates is not None and horizon is not None and state.frontier is not None:
-        is_late = (integers(truncates["position"]) <= state.frontier) & (integers(truncates["timestamp"]) < horizon)
-        stale, truncates = (truncates.filter(pa.array(each)) for each in (is_late, ~is_late))
-        late.append(_with_reason(with_deletes(older, new.slice(0, 0), stale, state.emptied), "late_stale"))
+    new, late = _able(state, new, horizon, rows_known, expired)
     new, now_several = _settled(older, new, truncates, state, several)
     new, lost = _whole(older, new, complete)
     tables = [*remembered, new]
@@ -250,14 +249,16 @@ def _remembered(state: ChangelogState, last: pa.Table, horizon: int | None) -> C
     present, deleted = last.filter(existing), last.filter(pc.invert(existing))
     rows = state.rows.replaced(combine_chunks(deleted[ORDER]), present)
     deletes = state.deletes.replaced(combine_chunks(present[ORDER]), deleted)
+    forgotten = state.forgotten
     if horizon is not None:
         early = [combine_chunks(run[ORDER].filter(pc.less(run["timestamp"], horizon))) for run in deletes.runs]
         # a newer run may have a later delete of the same key
         expired = deletes.starting_with(pc.unique(pa.concat_arrays(early))) if early else None
         if expired is not None:
-            forgotten = expired.filter(pc.less(expired["timestamp"], horizon))
-            deletes = deletes.replaced(combine_chunks(forgotten[ORDER]), last.slice(0, 0))
-    return ChangelogState(rows, deletes)
+            expired = expired.filter(pc.less(expired["timestamp"], horizon))
+            deletes = deletes.replaced(combine_chunks(expired[ORDER]), last.slice(0, 0))
+            forgotten = max((place for place in (pc.max(expired["position"]).as_py(), forgotten) if place is not None), default=None)
+    return ChangelogState(rows, deletes, forgotten=forgotten)
 
 
 def _several(known: Arrangement, touched: pa.Table | None, now: pa.Table | None) -> Arrangement:
@@ -269,20 +270,34 @@ def _several(known: Arrangement, touched: pa.Table | None, now: pa.Table | None)
     return known.replaced(combine_chunks(gone[ORDER]), some.slice(0, 0) if now is None else now)
 
 
-def _able(state: ChangelogState, rows: pa.Table, horizon: int | None, present: pa.Table | None) -> tuple[pa.Table, list[pa.Table]]:
+def _able(
+    state: ChangelogState, rows: pa.Table, horizon: int | None, present: pa.Table | None, expired: pa.Table | None
+) -> tuple[pa.Table, list[pa.Table]]:
     """The rows without late ones that cannot be applied, as a later delete of their keys can have been forgotten, or as
-    a truncate is behind them; and those, with their reason. No delete is behind the ``present`` rows of the state.
+    a truncate is behind them; and those, with their reason. No delete is behind the ``present`` rows of the state;
+    the ``expired`` deletes are forgotten in this step.
     """
     if state.frontier is None:
         return rows, []
     stale = before_truncate(rows, state.emptied)
     if horizon is not None:
-        early = integers(rows["timestamp"]) < horizon
+        early = (integers(rows["timestamp"]) < horizon) & (integers(rows["position"]) <= _forgotten(state, rows, expired))
         if present is not None:
             early &= ~pc.is_in(rows[ORDER], value_set=combine_chunks(present[ORDER])).to_numpy()
         stale |= early
     stale &= integers(rows["position"]) <= state.frontier
     return (rows.filter(pa.array(~stale)), [_with_reason(rows.filter(pa.array(stale)), "late_stale")]) if stale.any() else (rows, [])
+
+
+def _forgotten(state: ChangelogState, rows: pa.Table, expired: pa.Table | None) -> Ints:
+    """The position up to which a forgotten delete can be behind each of the rows."""
+    least = int(np.iinfo(np.int64).min)
+    forgotten = np.full(len(rows), least if state.forgotten is None else state.forgotten)
+    if expired is not None and len(expired):
+        last = expired.group_by(ORDER).aggregate([("position", "max")])
+        of_key = pc.index_in(rows[ORDER], value_set=combine_chunks(last[ORDER]))
+        forgotten = np.maximum(forgotten, integers(pc.fill_null(last["position_max"].take(of_key), least)))
+    return forgotten
 
 
 def _with_reason(rows: pa.Table, reason: str) -> pa.Table:

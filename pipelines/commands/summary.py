@@ -36,8 +36,8 @@ PASSED_OVER: Final = {
 }
 LATE: Final = {
     "late_applied": "at or before the end of the last run: applied behind it",
-    "late_stale": "older than the row's last change or a truncate, or of an absent row than the deletes that "
-    "--beam_joins_remember_deletes keeps: not applied",
+    "late_stale": "older than the row's last change or a truncate, or of an absent row and older than a "
+    "delete that --beam_joins_remember_deletes keeps no longer: not applied",
 }
 ROWS: Final = "rows"
 """Rows of the first input in the end; of these:"""

@@ -28,6 +28,7 @@ class LateTable:
         self._emit: Emit = emit
         self._rows: dict[bytes, UpsertTable] = {}
         self._last: dict[bytes, Record] = {}
+        self._forgotten = -1
         self.frontier: int | None = None
 
     def step(self, records: list[Record], horizon: int | None) -> Iterator[Out]:
@@ -47,6 +48,8 @@ class LateTable:
             for position in in_time:
                 yield from self._changed(row, position, [r for r in records if r.key == key and r.position == position])
         self.frontier = max([*reached, *([] if self.frontier is None else [self.frontier])], default=None)
+        if horizon is not None:
+            self._forget(horizon)
 
     @property
     def _after(self) -> int:
@@ -57,14 +60,20 @@ class LateTable:
         if self.frontier is None or self._after in in_time:
             return None
         last = self._last.get(key)
-        is_present = last is not None and last.value is not None
-        able = [record for record in late if horizon is None or is_present or record.timestamp >= horizon]
+        is_present, forgotten = last is not None and last.value is not None, self._forgotten
         if last is not None and last.value is None and horizon is not None and last.timestamp < horizon:
-            last = None
+            forgotten, last = max(forgotten, last.position), None
+        able = [each for each in late if horizon is None or is_present or each.timestamp >= horizon or each.position > forgotten]
         newest = max(able, key=_place, default=None)
         if newest is None or (last is not None and (newest.position, newest.within) <= (last.position, last.within)):
             return None
         return newest
+
+    def _forget(self, horizon: int) -> None:
+        for key, last in list(self._last.items()):
+            if last.value is None and last.timestamp < horizon:
+                self._forgotten = max(self._forgotten, last.position)
+                del self._last[key]
 
     def _changed(self, row: UpsertTable, position: int, records: list[Record]) -> Iterator[Out]:
         self._last[records[0].key] = max(records, key=_place)
@@ -118,11 +127,39 @@ def _by(change: Change[bytes, bytes]) -> tuple[bytes, int]:
     return change.key, change.position
 
 
-def test_a_row_that_is_present_takes_a_newer_record_from_before_the_remembered_deletes() -> None:
-    far, now = 1 << 55, 1_772_352_000_000_000
-    records = [Record(b"a", b"1", now, now), Record(b"b", b"2", far, far)]
-    _, _, state = step(ChangelogState(), rows_of(records), "updates", horizon=None)
-    late = [Record(b"a", b"3", now + 5, now + 5), Record(b"c", b"4", now + 6, now + 6)]
-    batch, dropped, _ = step(state, rows_of(late), "updates", horizon=far - 1)
-    assert [(change.key, change.new) for change in batch] == [(b"a", b"3")]
-    assert sorted(dropped["reason"].to_pylist()) == ["late_applied", "late_stale"]
+FAR, NOW = 1 << 55, 1_772_352_000_000_000
+
+
+def test_a_record_far_ahead_in_time_keeps_no_later_record_from_the_table() -> None:
+    _, _, state = step(ChangelogState(), rows_of([Record(b"a", b"1", NOW, NOW), Record(b"b", b"2", FAR, FAR)]), "updates")
+    late = [Record(b"a", b"3", NOW + 5, NOW + 5), Record(b"c", b"4", NOW + 6, NOW + 6)]
+    batch, dropped, _ = step(state, rows_of(late), "updates", horizon=FAR - 1)
+    assert sorted((change.key, change.new) for change in batch) == [(b"a", b"3"), (b"c", b"4")]
+    assert dropped["reason"].to_pylist() == ["late_applied", "late_applied"]
+
+
+def test_a_late_record_is_stale_behind_a_forgotten_delete_and_not_before_it() -> None:
+    records = [Record(b"a", b"1", NOW, NOW), Record(b"a", None, NOW + 4, NOW + 4), Record(b"b", b"2", FAR, FAR)]
+    _, _, state = step(ChangelogState(), rows_of(records), "updates")
+    for number in range(2):  # the delete is forgotten in the first step, and then is of all keys
+        late = [Record(key, b"9", NOW + at, NOW + at) for key, at in ((b"a", 4), (b"c", 3), (b"d", 5)) if number or key != b"c"]
+        batch, dropped, after = step(state, rows_of(late), "updates", horizon=FAR - 1)
+        assert [change.key for change in batch] == [b"d"]
+        assert dropped["key"].to_pylist() == ([b"a", b"c", b"d"] if number else [b"a", b"d"])
+        _, _, state = step(state, rows_of([]), "updates", horizon=FAR - 1)
+        assert state.forgotten == after.forgotten == NOW + 4
+
+
+def test_cuts_of_a_history_behind_a_record_far_ahead_give_the_rows_of_one_step() -> None:
+    records = [Record(b"f", b"0", FAR, FAR)]
+    for n in range(40):
+        key = b"abcde"[n * n % 5 : n * n % 5 + 1]
+        records.append(Record(key, None if n % 4 == 3 else b"%d" % n, NOW + n, NOW + n))
+    whole = {record.key: record.value for record in sorted(records, key=lambda record: record.position)}
+    for size in (1, 2, 3, 7, 41):
+        state, rows = ChangelogState(), dict[bytes, bytes | None]()
+        for first in range(0, len(records), size):
+            horizon = FAR - 1 if first else None
+            batch, _, state = step(state, rows_of(records[first : first + size]), "updates", horizon=horizon)
+            rows |= {change.key: change.new for change in sorted(batch, key=lambda change: change.position)}
+        assert {key: row for key, row in rows.items() if row} == {key: row for key, row in whole.items() if row}

@@ -290,6 +290,31 @@ def test_deletes_are_remembered_as_long_as_the_option_says(seconds, reason, tmp_
     assert lines_of(out) == [f"{reason!r} \n"]
 
 
+def test_a_record_far_ahead_in_time_keeps_no_new_row_from_the_table_in_any_number_of_partitions(tmp_path):
+    far = 30_000 * 86_400 * 1_000_000
+    runs = [
+        [(1, "a", 10), (2, "b", 11), (9, "far", far)],
+        [(3, "c", 12), (1, None, 13)],
+        [(1, "again", 14), (4, "d", 15), (5, "before the delete", 12)],
+    ]
+    for partitions in (1, 3):
+        out = tmp_path / f"out {partitions}"
+        for rows in runs:
+            with pipeline(tmp_path / str(partitions), f"--beam_joins_partitions={partitions}") as p:
+                read = p | beam.Create([{"id": key, "value": value, "at": at} for key, value, at in rows])
+                reading = TableFromChangelog(key="id", sequence_by="at", timestamp_by="at", apply_as_deletes=_without_value)
+                _, dropped = read | reading.with_outputs()
+                told = dropped | beam.Map(lambda each: (each.record[0], each.record[1] and each.record[1]["value"], each.reason))
+                _ = told | beam.ParDo(resumed_jobs.Lines(out, timed=False))
+        assert [line.strip() for line in lines_of(out)] == [
+            "(1, 'again', 'late_applied')",
+            "(1, None, 'late_applied')",
+            "(3, 'c', 'late_applied')",
+            "(4, 'd', 'late_applied')",
+            "(5, 'before the delete', 'late_stale')",
+        ]
+
+
 def test_kinds_of_keys_that_never_meet_are_found_across_runs(tmp_path):
     def joined(left, right):
         with pipeline(tmp_path) as p:

@@ -18,7 +18,7 @@ from beam_joins.transforms.engine.construction.pipeline_changes import Fingerpri
 
 MANIFEST, JOURNAL = "manifest.json", "commit.json"
 """The names of the files of a folder that say its state, and that a commit is under way."""
-FORMAT = 6
+FORMAT = 7
 READ_AGAIN: Final = "give its whole input in this run with --beam_joins_read_again={}, or begin with an empty folder"
 """The remedy for a source whose stored rows do not do, with its label."""
 DescribedPart = tuple[int, Described | None]
@@ -29,12 +29,14 @@ class Remembered(NamedTuple):
     """The state of a stage of a transform after a run.
 
     * ``frontier`` and ``latest``: the largest position and event time, of all transforms connected with it.
+    * ``forgotten``: the largest position of a delete that it does not remember any more.
     * ``columns``: the schemas of its inputs; ``notes``: the notes on them.
     * ``partitions``: the parts of their states.
     """
 
     frontier: int | None = None
     latest: int | None = None
+    forgotten: int | None = None
     columns: Mapping[str, str] = {}
     notes: Mapping[str, list[str]] = {}
     partitions: Mapping[str, Sequence[DescribedPart]] = {}
@@ -68,8 +70,8 @@ class Manifest(NamedTuple):
 
 
 class TurnEnded(NamedTuple):
-    """The record that a partition writes after its turn, with its largest position and timestamp, and the
-    schemas of its inputs.
+    """The record that a partition writes after its turn, with its largest position and timestamp, the largest
+    position of a delete that it has forgotten, and the schemas of its inputs.
     """
 
     label: str
@@ -77,6 +79,7 @@ class TurnEnded(NamedTuple):
     parts: Sequence[DescribedPart]
     position: int | None
     timestamp: int | None
+    forgotten: int | None
     columns: dict[str, str]
     notes: dict[str, list[str]]
 
@@ -124,7 +127,13 @@ def _from_5(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "stages": stages, "transforms": transforms, "has_all": False}
 
 
-_STEPS: Final = {5: _from_5}
+def _from_6(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 7 has the last delete that was forgotten: before, any that a run had processed can have been."""
+    stages = {label: {**each, "forgotten": each["frontier"]} for label, each in content["stages"].items()}
+    return {**content, "stages": stages}
+
+
+_STEPS: Final = {5: _from_5, 6: _from_6}
 """The step from each earlier format to the next one."""
 
 
@@ -197,7 +206,8 @@ def _after(before: Remembered, turns: Iterable[TurnEnded]) -> Remembered:
         for name, noted in turn.notes.items():
             notes.setdefault(name, set()).update(noted)
     listed = {name: sorted(in_earlier_runs(noted)) for name, noted in notes.items()}
-    return before._replace(partitions=partitions, columns=columns, notes=listed)
+    forgotten = largest(before.forgotten, *(turn.forgotten for turn in turns))
+    return before._replace(forgotten=forgotten, partitions=partitions, columns=columns, notes=listed)
 
 
 def with_stored(label: str, stored: str, kind: pa.DataType) -> pa.DataType:

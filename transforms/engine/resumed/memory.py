@@ -52,6 +52,7 @@ class Memory(NamedTuple):
     columns: Mapping[str, str]
     notes: Mapping[str, list[str]]
     partitions: Mapping[str, Sequence[DescribedPart]]
+    forgotten: int | None = None
     values: Mapping[str, pa.DataType] = {}
 
     def as_now(self, place: int, table: pa.Table) -> pa.Table:
@@ -78,11 +79,12 @@ class Memory(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """The state of an operator, and the largest position and timestamp and the columns of the rows that it
-    got.
+    """The state of an operator, the largest position of a delete that it has forgotten, and the largest position and
+    timestamp and the columns of the rows that it got.
     """
 
     state: Any
+    forgotten: int | None
     position: int | None
     timestamp: int | None
     columns: dict[str, pa.Schema]
@@ -96,7 +98,8 @@ def observed(operator: Operator, memory: Memory) -> Operator:
         position, timestamp = (_largest_of(inputs.values(), column) for column in ("position", "timestamp"))
         state = yield from operator(inputs, writer, turn)
         behind = getattr(state, "frontier", None)  # of late rows, which are applied behind all others
-        return _Seen(state, largest(position, behind), timestamp, {name: rows.schema for name, rows in inputs.items()})
+        forgotten = getattr(state, "forgotten", None)
+        return _Seen(state, forgotten, largest(position, behind), timestamp, {name: rows.schema for name, rows in inputs.items()})
 
     return observing
 
@@ -110,6 +113,7 @@ class _Seeing:
         self.held = parts.held
         self.position: int | None = None
         self.timestamp: int | None = None
+        self.forgotten: int | None = None
         self.columns: dict[str, str] = {}
 
     def up_to(self, end: int) -> Any:
@@ -118,6 +122,7 @@ class _Seeing:
     def remember(self, end: int, seen: _Seen) -> None:
         self._parts.remember(end, seen.state)
         self.position, self.timestamp = largest(self.position, seen.position), largest(self.timestamp, seen.timestamp)
+        self.forgotten = largest(self.forgotten, seen.forgotten)
         self.columns = common_columns(self._label, self.columns, {name: schema_text(schema) for name, schema in seen.columns.items()})
 
 
@@ -139,12 +144,13 @@ class ResumedTurn:
             parts = StateParts(described, self._memory_bytes, read, partial(self._written, put, partition))
             seeing = _Seeing(memory.label, parts)
             first_notes = [write_note(to, noted) for to, noted in memory.notes.items()] if partition == 0 else []
-            turn = Turn(None, memory.frontier, None, memory.horizon)
+            turn = Turn(None, memory.frontier, None, memory.horizon, forgotten=memory.forgotten)
             yield from self._partition.released(chain(first_notes, _noting(elements, notes)), turn, writer, seeing)
             after = parts.all_written()
         if seeing.columns or notes or after != described:
             self._require_begun()
-            ended = TurnEnded(memory.label, partition, after, seeing.position, seeing.timestamp, seeing.columns, notes)
+            reached = seeing.position, seeing.timestamp, seeing.forgotten
+            ended = TurnEnded(memory.label, partition, after, *reached, seeing.columns, notes)
             memory.turns.put(f"{memory.prefix}-{partition:05d}.json", json.dumps(ended._asdict()).encode())
 
     def _require_begun(self) -> None:

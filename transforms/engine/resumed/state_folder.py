@@ -203,7 +203,7 @@ class StateFolder:
     def _memory(self, label: str, remembered: Remembered, horizon: int | None, values: Mapping[str, pa.DataType]) -> Memory:
         prefix = f"{self._attempt}/{len(self._stages):03d}"
         after = remembered.frontier, horizon, remembered.columns, remembered.notes, remembered.partitions
-        return Memory(self.files, self._turns, prefix, label, *after, values)
+        return Memory(self.files, self._turns, prefix, label, *after, remembered.forgotten, values)
 
     def decisions(self) -> Mapping[str, Decision]:
         """The verdicts on the transforms of the pipeline that has been built, by full labels. Raises :class:`StateRefused` for

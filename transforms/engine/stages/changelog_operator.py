@@ -13,6 +13,7 @@ from beam_joins.content import Emit
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import ABSENT_DELETES, SUPERSEDED_ROWS, count
 from beam_joins.transforms.engine.construction.table_type import TableType
+from beam_joins.transforms.engine.resumed.manifest import largest
 from beam_joins.transforms.engine.stages.table_rows import records_of
 from beam_joins.transforms.engine.turns.operator import Operator, Turn
 from beam_joins.unchanged import Complete
@@ -36,7 +37,8 @@ def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None], com
     def upserted(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, ChangelogState | None]:
         state: ChangelogState | None = None
         remembered: ChangelogState | None = turn.state
-        before = (remembered or ChangelogState())._replace(frontier=turn.frontier)
+        before = remembered or ChangelogState()
+        before = before._replace(frontier=turn.frontier, forgotten=largest(before.forgotten, turn.forgotten))
         rows, truncates = _rows(inputs, before), inputs.get(TRUNCATES)
         if rows is None:  # a truncate of a table without rows
             return remembered if truncates is None or turn.is_only else before.truncated(truncates)

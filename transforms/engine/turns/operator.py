@@ -26,6 +26,7 @@ class Turn(NamedTuple):
       that a stream's record up to it could meet may be gone.
     * ``came_at``: gives the positions that rows of tables had before they were moved behind the frontier,
       ``None`` if none was moved.
+    * ``forgotten``: the largest position of a delete that earlier runs have forgotten, in any partition.
     """
 
     state: Any = None
@@ -34,6 +35,7 @@ class Turn(NamedTuple):
     horizon: int | None = None
     closed: int | None = None
     came_at: Callable[[Ints], Ints] | None = None
+    forgotten: int | None = None
 
     @property
     def is_only(self) -> bool:
