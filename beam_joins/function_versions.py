@@ -6,7 +6,7 @@ import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, MutableSet
 from contextlib import suppress
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cached_property, partial, partialmethod, singledispatchmethod
 from importlib.util import find_spec, resolve_name
 from operator import attrgetter, itemgetter, methodcaller
@@ -295,7 +295,11 @@ class _Program:
         return isinstance(value, type | FunctionType | ModuleType) or self._is_followed(_module_of_class(type(value)), of)
 
     def _state(self, value: Any, of: _Place | None, *, is_opaque: bool) -> str:
-        """What pickle writes of an object; the table of a data frame that it writes as bytes."""
+        """What pickle writes of an object; the fields that a dataclass of a library shows; the table of a data frame that it
+        writes as bytes.
+        """
+        if is_dataclass(value) and self._place(type(value).__module__).is_foreign:
+            return self._values([getattr(value, each.name) for each in fields(value) if each.repr], of)
         try:
             return self._values([each for each in state_of(value, is_opaque=is_opaque) if each is not type(value)], of)
         except ValueError:

@@ -247,12 +247,13 @@ class Changelog:
         return sorted({kind(value) for row in self.first if (value := reference_at(row, column)) is not None})
 
     def first_kind_of(self, column: str) -> str | None:
-        """The kind of the column's values, in words, in the first record looked at that has a key in it, or as the
-        database says; None where there is none.
+        """The kind of the column's values, in words, in the first record looked at that has a key in it, a document only where
+        no other has one, or as the database says; None where there is none.
         """
         if self.table is not None:
             return self.table.kinds.get(column)
-        return next((held for row in self.first if (held := kind(reference_at(row, column))) in KEY_TYPES), None)
+        values = sorted((reference_at(row, column) for row in self.first), key=lambda value: isinstance(value, dict))
+        return next((held for value in values if (held := kind(value)) in KEY_TYPES), None)
 
 
 def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:

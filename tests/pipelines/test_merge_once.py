@@ -223,4 +223,4 @@ def test_a_table_has_the_mark_of_the_last_run_or_is_refused_until_it_is_made_ane
         merge.into.schema = merge.into.schema.append(pa.field("gone", pa.string()))
         merge.into._lacking({"id": 0, "name": 0}, {"id": 0, "name": 0, "gone": 0}, widen=True, last={**third, "columns": ["gone"]})
     assert marked([(4, "d")], 6, third, anew=True)["run"] == 6
-    assert shown(there.rows()) == [{"id": 4, "name": "d"}]
+    assert shown(there.rows()) == shown([{"id": 4, "name": "d"}])

@@ -51,7 +51,7 @@ def test_a_value_is_the_byte_0_the_number_of_its_schema_and_avro(registry: Regis
     ann = content(b'{"id":7,"name":"Ann"}')
     (batch,) = [element.value for element in piece.elements]
     names = [TIME, POSITION, ORDER, DELETED, PLACE, LOG, LEFT_OUT, LIFE]
-    lives = [Life(arrives=True, after=ann).text(), Life(before=ann).text()]
+    lives = [Life(arrives=True, after=ann, alone=True).text(), Life(before=ann).text()]
     message = [(5_000, 1, 0, False, 7, None, None, lives[0]), (6_000, 2, 0, True, 8, None, None, lives[1])]
     assert list(zip(*(batch[name].to_pylist() for name in names), strict=True)) == message
     assert [row["name"] for row in python_values(batch["object"])] == ["Ann", "Ann"]
