@@ -23,7 +23,7 @@ from beam_joins.stream_time import ALWAYS, EARLIEST, shifted, stream_times, time
 
 class Spans(NamedTuple):
     """The limits of the join in microseconds: the right record's greatest distance before and after the left
-    one, and the greatest lateness of a record.
+    one, of which one may be negative if their sum is not, and the greatest lateness of a record.
     """
 
     before: int
@@ -73,7 +73,8 @@ def step(
     new_code, new_time = (np.concatenate([of[0][new[0]], of[1][new[1]]]) for of in (codes, time))
     position = np.append(integers(left["position"]), integers(right["position"]))
     seen = times_code, integers(before.times["time"])
-    earlier, latest = stream_times(seen, new_code, new_time, position, 1 + max(int(code.max(initial=-1)) for code in codes))
+    number = 1 + max(int(code.max(initial=-1)) for code in (*codes, times_code))
+    earlier, latest = stream_times(seen, new_code, new_time, position, number)
     late_rows = shifted(new_time, spans.grace) < earlier
     keyed = [valid(key) for key in keys[:2]]
     late = [np.zeros(len(side), np.bool_) for side in rows]

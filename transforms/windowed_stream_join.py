@@ -56,7 +56,8 @@ class WindowedStreamJoin(
     * ``how``: ``"inner"``; ``"left"`` also emits a left record without a match, ``joiner(left value, None)``,
       at its own time; ``"outer"`` does so for both sides. A record with a match has no unmatched result.
     * ``before``, ``after``: how far the right record's time may lie before and after the left record's:
-      seconds, a ``timedelta`` or a Beam ``Duration``; 0 or more.
+      seconds, a ``timedelta`` or a Beam ``Duration``. One of them may be negative, as in Kafka's ``JoinWindows``, if their
+      sum is not: ``before=-10, after=60`` is 10 to 60 seconds after it.
     * ``grace``: how far behind the stream time of its key a record may be, in the same form.
     * ``sequence_by``: a field of the values, or a function of key and value: the order of arrival, a whole
       number of 64 bits, comparable between both streams. Of several numbers, as in
@@ -129,7 +130,12 @@ class WindowedStreamJoin(
         joiner_in_columns(joiner, schema=schema)
         self._joiner = joiner
         self._how: WindowedHow = choice("how", how, WindowedHow)
-        self._spans = Spans(span_micros("before", before), span_micros("after", after), span_micros("grace", grace))
+        bounds = span_micros("before", before, negative=True), span_micros("after", after, negative=True)
+        if sum(bounds) < 0:
+            raise ValueError(
+                f"before={before!r} and after={after!r} are negative together: no record matches; give a sum of 0 or more"
+            )
+        self._spans = Spans(*bounds, span_micros("grace", grace))
         if stream_schemas is not None and (not isinstance(stream_schemas, tuple) or len(stream_schemas) != 2):
             raise ValueError(f"stream_schemas={stream_schemas!r}: give the pyarrow.Schema of the left and of the right stream")
         self._schemas = stream_schemas or (None, None)

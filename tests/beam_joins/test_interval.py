@@ -18,12 +18,24 @@ from tests.properties.strategies import cuts, split
 from tests.reference.record import Record
 from tests.reference.stream_join import Late, StreamJoin
 
+
+def bounded(bound, grace):
+    """Spans of which one bound may be negative, and not their sum."""
+    return (
+        st.tuples(bound, bound)
+        .filter(lambda bounds: sum(bounds) >= 0)
+        .flatmap(lambda both: st.builds(Spans, *map(st.just, both), grace))
+    )
+
+
 KEYS = st.sampled_from([b"k", b"k", b"l", None])
 HOWS = st.sampled_from(["inner", "left", "outer"])
 ENDS = [-(2**63), MIN_TIMESTAMP.micros, -1, 0, MAX_TIMESTAMP.micros, 2**63 - 1]
 EXTREME = st.builds(lambda end, by: min(max(end + by, ENDS[0]), ENDS[-1]), st.sampled_from(ENDS), st.integers(-2, 2))
-SMALL = st.builds(Spans, st.integers(0, 6), st.integers(0, 6), st.integers(0, 6))
-LARGE = st.integers(0, 3) | st.sampled_from([2**61, 2**63 - 1])
+SMALL = bounded(st.integers(-5, 6), st.integers(0, 6))
+LARGE = bounded(
+    st.integers(-3, 3) | st.sampled_from([-(2**63) + 1, -(2**61), 2**61, 2**63 - 1]), st.integers(0, 3) | st.just(2**63 - 1)
+)
 
 
 Pair = tuple[Any, Any, Any, int]
@@ -108,7 +120,7 @@ def test_with_a_sequence_what_is_late_is_late_in_both(left, right, how, spans):
     streams(EXTREME, st.none() | st.integers(0, 6) | EXTREME),
     streams(EXTREME, st.none() | EXTREME),
     HOWS,
-    st.builds(Spans, LARGE, LARGE, LARGE),
+    LARGE,
 )
 @modest
 def test_times_positions_and_spans_may_lie_at_the_ends_of_64_bits(left, right, how, spans):
@@ -138,6 +150,16 @@ def test_both_ends_of_the_span_belong_to_it(how, alone):
     right = [Record("k", f"r{time}", time, time) for time in (1, 3, 5, 6)]
     pairs, late = stream_join(left, right, how, Spans(2, 1, 0))
     assert Counter(pairs) == Counter([("k", "l5", "r3", 5), ("k", "l5", "r5", 5), ("k", "l5", "r6", 6), *alone])
+    assert late == []
+
+
+@pytest.mark.parametrize(
+    ("spans", "times"), [(Spans(-2, 4, 0), [7, 8, 9]), (Spans(4, -2, 0), [1, 2, 3]), (Spans(-3, 3, 0), [8]), (Spans(3, -3, 0), [2])]
+)
+def test_a_negative_bound_keeps_records_close_to_each_other_apart(spans, times):
+    left, right = [Record("k", "l", 5, 5)], [Record("k", f"r{time}", time, time) for time in range(12)]
+    pairs, late = stream_join(left, right, "left", spans)
+    assert Counter(pairs) == Counter([("k", "l", f"r{time}", max(5, time)) for time in times])
     assert late == []
 
 

@@ -12,6 +12,9 @@ from tests.conformance.scenario import Scenario
 HERE = Path(__file__).parent
 SCENARIOS, EXPECTED = HERE / "scenarios.jsonl.gz", HERE / "expected.jsonl.gz"
 
+NEGATIVE_BOUNDS, NEGATIVE_BOUNDS_BY_RULE = HERE / "negative_bounds.jsonl", HERE / "negative_bounds_by_rule.jsonl"
+"""Scenarios of joins of streams whose answers are those of the rule, not recorded."""
+
 
 class UnreadableFile(Exception):
     """A file that is not there, or not in the format; the message says which line."""

@@ -10,7 +10,7 @@ import pytest
 from tests.conformance.__main__ import main
 from tests.conformance.answer import Answer, Out
 from tests.conformance.compare import compare
-from tests.conformance.files import EXPECTED, SCENARIOS, read_answers, read_scenarios
+from tests.conformance.files import EXPECTED, NEGATIVE_BOUNDS, NEGATIVE_BOUNDS_BY_RULE, SCENARIOS, read_answers, read_scenarios
 from tests.conformance.judge import judge, without_redundant_tombstones
 from tests.conformance.registry import OPERATORS
 from tests.conformance.runners import Runner, answers
@@ -55,6 +55,11 @@ def test_the_kernels_answer_some_of_each_kind_so_too_when_a_history_is_cut(
 
 def test_the_reference_answers_as_kafka_streams_does(scenarios: list[Scenario], recorded: dict[str, Answer]) -> None:
     check(scenarios, recorded, "reference")
+
+
+@pytest.mark.parametrize(("runner", "runs"), [("core", 1), ("core", 3), ("reference", 1)])
+def test_joins_of_streams_with_a_negative_bound_answer_as_the_rule_of_kafka_streams_has_it(runner: Runner, runs: int) -> None:
+    check(read_scenarios(NEGATIVE_BOUNDS), read_answers(NEGATIVE_BOUNDS_BY_RULE), runner, runs=runs)
 
 
 @pytest.mark.sweep

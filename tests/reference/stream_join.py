@@ -32,9 +32,9 @@ class StreamJoin(Generic[V]):
     """Both streams' records of one key: left ones are input 0, right ones input 1.
 
     A left and a right record match if ``left time - before <= right time <= left time + after``; all
-    durations are in microseconds. Every matching pair gives one result, at the larger of both times. With
-    ``how="left"`` or ``"outer"`` a record without a match gives one result, at its own time, when every
-    record that could still match it would be late.
+    durations are in microseconds, and one of these two may be negative if their sum is not. Every matching
+    pair gives one result, at the larger of both times. With ``how="left"`` or ``"outer"`` a record without a
+    match gives one result, at its own time, when every record that could still match it would be late.
 
     It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.interval`.
 

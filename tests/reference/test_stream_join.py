@@ -134,7 +134,9 @@ def test_records_that_can_no_longer_match_are_forgotten(how):
         assert len(core._left._rows) + len(core._right._rows) <= 2 * (10 + 20 + 2 * 5 + 2)
 
 
-SPANS = st.fixed_dictionaries({"before": st.integers(0, 4), "after": st.integers(0, 4), "grace": st.integers(0, 4)})
+SPANS = st.fixed_dictionaries({"before": st.integers(-4, 4), "after": st.integers(-4, 4), "grace": st.integers(0, 4)}).filter(
+    lambda spans: spans["before"] + spans["after"] >= 0
+)
 HOW = st.sampled_from(["inner", "left", "outer"])
 
 

@@ -152,8 +152,8 @@ def test_joins_follow_one_another(direct):
     ("options", "complaint"),
     [
         ({"how": "right"}, "how='right': choose one of 'inner', 'left', 'outer'"),
-        ({"before": -1}, "before=-1 is negative: give a span of time of 0 or more"),
-        ({"after": timedelta(seconds=-1)}, "after=.* is negative"),
+        ({"before": -2}, "before=-2 and after=1 are negative together: no record matches; give a sum of 0 or more"),
+        ({"after": timedelta(seconds=-1)}, "before=0 and after=.* are negative together"),
         ({"grace": Duration(-1)}, "grace=.* is negative"),
         ({"grace": None}, "grace=None: give a span of time: seconds, a timedelta or a Beam Duration"),
         ({"grace": float("inf")}, "grace=inf: give a span"),
@@ -213,6 +213,15 @@ def test_one_stream_in_columns_and_one_in_records_are_refused(direct, in_columns
     streams = [stream(p, "records", VIEWS), p | beam.Create([]).with_output_types(pa.Table)]
     with pytest.raises(ValueError, match=f"WindowedStreamJoin got {message}.*: give both streams in one form"):
         _ = tuple(streams if in_columns else streams[::-1]) | WindowedStreamJoin(joiner, **WINDOW, key="k", timestamp_by="at")
+
+
+def test_a_negative_bound_leaves_out_records_that_are_too_close(direct):
+    with direct() as p:
+        views, clicks = stream(p, "left", [("k", "v", 100)]), stream(p, "right", [("k", "a", 105), ("k", "b", 110), ("k", "c", 170)])
+        after = (views, clicks) | "after" >> WindowedStreamJoin(joiner, before=-10, after=60, grace=0)
+        before = (clicks, views) | "before" >> WindowedStreamJoin(joiner, how="left", before=60, after=timedelta(seconds=-10), grace=0)
+        assert_that(after, equal_to([("k", "v-b")]), "pairs after")
+        assert_that(before, equal_to([("k", "a--"), ("k", "b-v"), ("k", "c--")]), "pairs before")
 
 
 def test_the_largest_span_of_64_bits_is_one(direct):
