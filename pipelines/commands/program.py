@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
+from beam_joins.pipelines.commands.earlier_options import name_now
+
 INSTALLED = "beam-joins"
 _ALSO_CALLED: Final = {
     "full": "outer",
@@ -113,6 +115,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """
     possible = list(names)
     meant = _ALSO_CALLED.get(name.lower().replace("-", "_"))
+    if (now := name_now(name, possible)) is not None:
+        return f": it is {now} now"
     matches = [meant] if meant in possible else get_close_matches(name.lower(), possible, 1)
     return f": do you mean {matches[0]}?" if matches else ""
 

@@ -145,14 +145,23 @@ def _operations(side: Side, args: Namespace, name: str) -> str | Mapping[str, li
     text = side.value_of(args, name)
     if not text:
         return None
+    column, words = column_and_words(text)
+    if words is None and "str" in _OPTIONS[name].annotation:
+        return column
+    if not column or not words:
+        raise InputError(f"{side.flag(name)}: {text!r} is no column with values: write {_metavar(_OPTIONS[name])}, as in op=d,delete")
+    return {column: [*words]}
+
+
+def column_and_words(text: str) -> tuple[str, tuple[str, ...] | None]:
+    """A column and values of it; ``None`` where it stands alone.
+
+    >>> column_and_words('"a=b"=d,x'), column_and_words("deleted")
+    (('a=b', ('d', 'x')), ('deleted', None))
+    """
     quoted = QUOTED.match(text)
     column, equals, listed = (text[: quoted.end()], *text[quoted.end() :].partition("=")[1:]) if quoted else text.partition("=")
-    column = unquoted(column)
-    if not equals and "str" in _OPTIONS[name].annotation:
-        return str(column)
-    if not column or not names_in(listed):
-        raise InputError(f"{side.flag(name)}: {text!r} is no column with values: write {_metavar(_OPTIONS[name])}, as in op=d,delete")
-    return {column: [*names_in(listed)]}
+    return unquoted(column), names_in(listed) if equals else None
 
 
 def _is_repeated(option: DeclaredOption) -> bool:

@@ -14,6 +14,7 @@ from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.earlier_options import options_now
 from beam_joins.pipelines.commands.job import Job, KnownKinds, names_of
 from beam_joins.pipelines.commands.runs_options import differing_options, fixed_options, require_allowed, value_in_words
 from beam_joins.pipelines.commands.stored_rows import StoredRows
@@ -39,7 +40,8 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
     if state_name(names) not in inputs:
         raise InputError(f"--state-dir: {args.state_dir} is of another program: name another folder")
     stored = inputs[state_name(names)]
-    differing = differing_options(options, stored["options"])
+    before = options_now(stored["options"], options, [side.flag("") for side in names.sides])
+    differing = differing_options(options, before)
     require_allowed(differing, args, names)
     again = [side.name for side in names.sides if side.path_option in args.read_again]
     if (again or differing) and any("rows" not in stored[side.name] for side in names.sides if side.name not in again):

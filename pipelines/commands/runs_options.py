@@ -3,13 +3,15 @@
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.errors import InputError
+from beam_joins.operations import word
 from beam_joins.pipelines.commands.command_spec import Names, Side
-from beam_joins.pipelines.commands.reader_options import READER_OPTIONS, names_in
+from beam_joins.pipelines.commands.reader_options import READER_OPTIONS, column_and_words, names_in
+from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of, items_of
 from beam_joins.pipelines.formats.registry import format_of, has_format
 from beam_joins.pipelines.io.targets import FORMS
 
@@ -18,6 +20,14 @@ if TYPE_CHECKING:
 
 _SEVERAL: Final = 2
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_READ: Final[dict[str, Callable[[str], object]]] = {
+    "-key": names_in,
+    "-sequence-by": names_in,
+    "-schema-overrides": lambda value: frozenset(items_of(value)),
+    "-delimiter": delimiter_of,
+    "-encoding": encoding_of,
+}
+"""What the values of options stand for, by the endings of their names."""
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
 
 
@@ -269,13 +279,30 @@ def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
 
 
 def differing_options(options: dict[str, str], before: dict[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """The options that are not as in the runs before, with their values then and now.
+    """The options that are not as in the runs before, with their values then and now; those that mean the same are the same.
 
-    >>> differing_options({"--how": "left", "--select": "id"}, {"--how": "inner", "--select": "id"})
+    >>> differing_options({"--how": "left", "--left-key": "region, id"}, {"--how": "inner", "--left-key": "region,id"})
     {'--how': ('inner', 'left')}
     """
     values = {option: (before.get(option), options.get(option)) for option in sorted({*options, *before})}
-    return {option: (then, now) for option, (then, now) in values.items() if then != now}
+    return {option: (then, now) for option, (then, now) in values.items() if _meaning(option, then) != _meaning(option, now)}
+
+
+def _meaning(option: str, value: str | None) -> object:
+    """What a value stands for, however it is written.
+
+    >>> _meaning("--left-ignored", "op=X, y") == _meaning("--left-ignored", "op=y,x")
+    True
+    """
+    if value is None:
+        return None
+    if option.endswith(("-apply-as-deletes", "-apply-as-upserts", "-apply-as-truncates", "-ignored")):
+        column, words = column_and_words(value)
+        return column, None if words is None else frozenset(map(word, words))
+    for ending, read in _READ.items():
+        if value and option.endswith(ending):
+            return read(value)
+    return value
 
 
 def require_allowed(differing: dict[str, tuple[str | None, str | None]], args: argparse.Namespace, names: Names) -> None:

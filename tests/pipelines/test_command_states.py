@@ -1,32 +1,57 @@
 """Commands go on with the folders that earlier versions have written: each format has small ones of its time."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pipelines.make_command_states import COMMANDS, PLACE, STATES, moved, write
+from tests.pipelines.make_command_states import COMMANDS, DAYS, DAYS_OF_EARLIER, EARLIER, PLACE, STATES, Days, moved, write
 from tests.pipelines.orders_run import Run
 
-FOLDERS = [pytest.param(path, name, id=f"{path.name} {name}") for path in sorted(STATES.iterdir()) for name in COMMANDS]
+FOLDERS = [pytest.param(path, name, id=f"{path.name} {name}") for path in sorted(STATES.glob("format_*")) for name in COMMANDS]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("states", "name"), FOLDERS)
 def test_a_command_goes_on_with_a_state_of_each_format(states: Path, name: str, beam_joins: Run, tmp_path: Path) -> None:
+    goes_on(COMMANDS[name], states / name, DAYS, beam_joins)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EARLIER)
+def test_a_command_goes_on_with_a_state_whose_options_and_columns_had_other_names(name: str, beam_joins: Run, tmp_path: Path) -> None:
+    goes_on(EARLIER[name], STATES / "earlier_names" / name, DAYS_OF_EARLIER[name], beam_joins)
+
+
+@pytest.mark.slow
+def test_another_meaning_of_an_option_that_had_another_name_is_refused(beam_joins: Run, tmp_path: Path) -> None:
     here = Path.cwd()
-    shutil.copytree(states / name, "state")
+    shutil.copytree(STATES / "earlier_names" / "operations", "state")
     moved(here / "state", PLACE, str(here))
-    write(0, here)
-    write(1, here)
-    ran = beam_joins(*COMMANDS[name], "--state-dir=state")
+    for day in (0, 1):
+        write(day, here, DAYS_OF_EARLIER["operations"])
+    options = [each.replace("status=gone", "status=gone,lost") for each in EARLIER["operations"]]
+    ran = beam_joins(*options, "--state-dir=state")
+    assert ran.code == 2
+    assert "--left-apply-as-deletes is status=gone,lost, but status=gone in the runs before" in ran.err
+
+
+def goes_on(command: Sequence[str], state: Path, days: Days, beam_joins: Run) -> None:
+    """The command has the rows of one run over both days after one with the state of the first."""
+    here = Path.cwd()
+    shutil.copytree(state, "state")
+    moved(here / "state", PLACE, str(here))
+    write(0, here, days)
+    write(1, here, days)
+    ran = beam_joins(*command, "--state-dir=state")
     assert ran.code == 0, ran.err
     assert "run 2 with state: " in ran.out
     went_on = rows()
-    assert beam_joins(*COMMANDS[name], "--state-dir=other").code == 0
+    assert beam_joins(*command, "--state-dir=other").code == 0
     assert went_on == rows()
-    assert len(went_on) >= 2
+    assert went_on
 
 
 def rows() -> list[object]:

@@ -68,6 +68,16 @@ def test_a_wrong_choice_is_one_line_with_the_nearest_one(beam_joins: Run, argume
     ("arguments", "sentence"),
     [
         (
+            ["join", *FILES, "--left-delete-column", "op"],
+            "--left-delete-column op: it is --left-apply-as-deletes now (see --help; Beam options keep Beam's spelling, as in "
+            "--job_name)",
+        ),
+        (
+            ["join", *FILES, "--left-deletes=d,x"],
+            "--left-deletes=d,x: it is --left-apply-as-deletes=op=d,x now (see --help; Beam options keep Beam's spelling, as in "
+            "--job_name)",
+        ),
+        (
             ["join", *FILES, "--letf-key", "id"],
             "--letf-key id: do you mean --left-key? (see --help; Beam options keep Beam's spelling, as in --job_name)",
         ),

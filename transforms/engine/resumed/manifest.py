@@ -3,6 +3,8 @@ conditions for another run to go on with it.
 """
 
 import json
+import re
+from ast import literal_eval
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -21,6 +23,8 @@ MANIFEST, JOURNAL = "manifest.json", "commit.json"
 FORMAT = 7
 READ_AGAIN: Final = "give its whole input in this run with --beam_joins_read_again={}, or begin with an empty folder"
 """The remedy for a source whose stored rows do not do, with its label."""
+_REFERENCE, IN_BRACKETS = "reference", "(reference)"
+"""The column of a command's rows with the key of a right row, as the first versions with format 5 named it, and now."""
 DescribedPart = tuple[int, Described | None]
 """A part of a partition's state: the place up to which its rows lie, and its snapshot."""
 
@@ -121,9 +125,17 @@ def read_manifest(text: str, name: str) -> Manifest:
 
 
 def _from_5(content: dict[str, Any]) -> dict[str, Any]:
-    """Format 6 has the properties of all transforms beside the states of stages, whose labels are one level deeper."""
+    """Format 6 has the properties of all transforms beside the states of stages, whose labels are one level deeper. The first
+    versions with format 5 named the columns of commands without brackets.
+    """
     stages = content.pop("transforms")
     transforms = {label.rpartition("/")[0]: each.pop("fingerprint") for label, each in stages.items()}
+    is_of_command = any(name.endswith(" command") for name in content["inputs"])
+    if is_of_command and any("'place'" in each["options"].get("except_columns", "") for each in transforms.values()):
+        for each in transforms.values():
+            each["options"] = {option: _in_brackets(value) for option, value in each["options"].items()}
+        for each in stages.values():
+            each["columns"] = {name: _with_reference(text) for name, text in each["columns"].items()}
     return {**content, "stages": stages, "transforms": transforms, "has_all": False}
 
 
@@ -131,6 +143,39 @@ def _from_6(content: dict[str, Any]) -> dict[str, Any]:
     """Format 7 has the last delete that was forgotten: before, any that a run had processed can have been."""
     stages = {label: {**each, "forgotten": each["frontier"]} for label, each in content["stages"].items()}
     return {**content, "stages": stages}
+
+
+_NOW: Final = {
+    **{name: f"({name})" for name in ("key", "time", "deleted", "place", "log", _REFERENCE)},
+    **{"sequence_0": "(position)", "sequence_1": "(order)", "left_out": "(left out)", "arrives": "(life)"},
+}
+"""The names of such columns then and now."""
+
+
+def _in_brackets(option: Any) -> Any:
+    """The value of an option of a command's transform with the columns as they are named now.
+
+    >>> _in_brackets("['key', 'sequence_0', 'sequence_1', 'sequence_2']"), _in_brackets("left")
+    ("['(key)', '(position)', '(order)', '(order 2)']", 'left')
+    """
+    if not isinstance(option, str):
+        return option
+    if option.startswith("["):
+        return str([_in_brackets(each) for each in literal_eval(option)])
+    return re.sub("^sequence_([0-9]+)$", r"(order \1)", _NOW.get(option, option))
+
+
+def _with_reference(text: str) -> str:
+    schema = text_schema(text)
+    at = schema.get_field_index("value")
+    return text if at < 0 else schema_text(schema.set(at, schema.field(at).with_type(now_named(schema.field(at).type))))
+
+
+def now_named(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of a state with the names that their columns have now."""
+    if not pa.types.is_struct(kind) or kind.get_field_index(_REFERENCE) < 0:
+        return kind
+    return pa.struct([field.with_name(IN_BRACKETS) if field.name == _REFERENCE else field for field in kind])
 
 
 _STEPS: Final = {5: _from_5, 6: _from_6}

@@ -24,7 +24,16 @@ from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import count_state
 from beam_joins.transforms.engine.blocks.notes import read_note, write_note
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
-from beam_joins.transforms.engine.resumed.manifest import DescribedPart, TurnEnded, common_columns, largest, schema_text, text_schema
+from beam_joins.transforms.engine.resumed.manifest import (
+    IN_BRACKETS,
+    DescribedPart,
+    TurnEnded,
+    common_columns,
+    largest,
+    now_named,
+    schema_text,
+    text_schema,
+)
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import StateParts
 from beam_joins.transforms.engine.turns.operator import Operator, Turn
@@ -60,7 +69,8 @@ class Memory(NamedTuple):
         kinds = list(self.values.values())
         if not kinds or "value" not in table.column_names:
             return table
-        return with_values(table, kinds[min(place, len(kinds) - 1)], self.label)
+        kind = kinds[min(place, len(kinds) - 1)]
+        return with_values(_now_named(table, kind), kind, self.label)
 
     def require_begun(self) -> None:
         """Raise :class:`StateRefused` where a worker does not see the files that the run has written."""
@@ -207,6 +217,14 @@ def with_values(rows: pa.Table, kind: pa.DataType, label: str) -> pa.Table:
         return rows
     values = exact_cast(combine_chunks(rows["value"]), kind, ValuePlace(label))
     return rows.set_column(rows.schema.get_field_index("value"), "value", values)
+
+
+def _now_named(rows: pa.Table, kind: pa.DataType) -> pa.Table:
+    """The rows with the names that their columns have now, in values of type ``kind``."""
+    named = now_named(rows["value"].type)
+    if named == rows["value"].type or not pa.types.is_struct(kind) or kind.get_field_index(IN_BRACKETS) < 0:
+        return rows
+    return rows.set_column(rows.schema.get_field_index("value"), "value", combine_chunks(rows["value"]).view(named))
 
 
 def _shown(schema: pa.Schema) -> str:
