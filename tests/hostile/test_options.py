@@ -43,7 +43,8 @@ VALUES: dict[str, list[Any]] = {
     "settings": [{}, {"a": 1}],
     "function": [int],
     "schema": [SCHEMA],
-    "wrong": [-1, 2**63, float("nan"), b"x", [1], object()],
+    "negative": [-1],
+    "wrong": [2**63, float("nan"), b"x", [1], object()],
 }
 """Values by what they can be taken for."""
 NAME, NAMES = "none text", "none text function"
@@ -127,8 +128,8 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
         **{
             "joiner": (max, "function"),
             "how": ("inner", ""),
-            "before": (1, "seconds"),
-            "after": (1, "seconds"),
+            "before": (1, "seconds negative"),
+            "after": (1, "seconds negative"),
             "grace": (1, "seconds"),
         },
         **{"key": ("k", NAMES), "timestamp_by": ("t", NAMES), "sequence_by": ("s", NAMES)},
