@@ -8,12 +8,13 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sinks.copy_text import copy_text
-from beam_joins.pipelines.io.sinks.postgres_forms import Form, PostgresType, TargetColumn, form_of, require_names
+from beam_joins.pipelines.io.sinks.postgres_forms import NUMBERS, Form, PostgresType, TargetColumn, form_of, require_names
 
 LOCAL, INSTANT = "timestamp without time zone", "timestamp with time zone"
 CLOCK, CLOCK_ZONED = "time without time zone", "time with time zone"
 EXACT, REFUSED = Form(), None
 COMPARED = Form(is_compared=True)
+NUMBER, NUMBER_COMPARED = Form(pattern=NUMBERS), Form(pattern=NUMBERS, is_compared=True)
 DECIMAL, TEXT, US, UTC = pa.decimal128(12, 4), pa.string(), pa.timestamp("us"), pa.timestamp("us", "UTC")
 
 
@@ -21,8 +22,8 @@ def type_of(shown: str) -> PostgresType:
     """A type as the server gives it, of what it writes with a modifier.
 
     >>> type_of("numeric(5,2)[]"), type_of("timestamp(0) without time zone").plain, type_of("tsrange")
-    (PostgresType(shown='numeric(5,2)[]', plain='numeric[]', element='numeric'), 'timestamp without time zone', \
-PostgresType(shown='tsrange', plain='tsrange', element='timestamp without time zone'))
+    (PostgresType(shown='numeric(5,2)[]', plain='numeric[]', element='numeric', within=()), 'timestamp without time zone', \
+PostgresType(shown='tsrange', plain='tsrange', element='timestamp without time zone', within=()))
     """
     before, bracket, behind = shown.partition("(")
     plain = before + behind.partition(")")[2] if bracket else shown
@@ -43,8 +44,18 @@ RULES: list[tuple[pa.DataType, dict[str, Form | None]]] = [
     (pa.decimal128(12, 0), {"bigint": EXACT, "numeric(20,0)": EXACT}),
     (pa.decimal128(12, 2), {"money": EXACT}),
     (TEXT, {"text": EXACT, "citext": EXACT, "character varying": EXACT, "character varying(3)": COMPARED, "character(6)": COMPARED}),
-    (TEXT, {"name": COMPARED, '"char"': COMPARED, "bytea": REFUSED, "uuid": EXACT, "inet": EXACT, "jsonb": EXACT, "bigint": EXACT}),
-    (TEXT, {"numeric": EXACT, "numeric(8,2)": COMPARED, "numeric(8,2)[]": COMPARED, "numeric[]": EXACT, "text[]": EXACT}),
+    (TEXT, {"name": COMPARED, '"char"': COMPARED, "bytea": REFUSED, "uuid": EXACT, "inet": EXACT, "json": EXACT, "bigint": NUMBER}),
+    (TEXT, {"numeric": NUMBER, "numeric(8,2)": NUMBER_COMPARED, "numeric(8,2)[]": NUMBER_COMPARED, "text[]": EXACT}),
+    (
+        TEXT,
+        {
+            "jsonb": Form(has_one_of_each=True),
+            "int4range": COMPARED,
+            "tsvector": COMPARED,
+            "box": Form(digits=pa.float64(), is_compared=True),
+            "integer[]": NUMBER,
+        },
+    ),
     (TEXT, {"double precision": Form(digits=pa.float64()), "real[]": Form(digits=pa.float32()), "point": Form(digits=pa.float64())}),
     (pa.binary(), {"bytea": EXACT, "text": REFUSED, "character varying": REFUSED, "jsonb": REFUSED}),
     (pa.date32(), {"date": EXACT, LOCAL: EXACT, INSTANT: EXACT, "timestamp(0) without time zone": EXACT, CLOCK: REFUSED}),
@@ -91,6 +102,15 @@ TEXTS: list[tuple[str, list[str], list[str]]] = [
     ("money", ["$1,234.56", "-$0.01"], ["1.234,56 €", "$1.234", "¥5"]),
     ("double precision", ["0.1", "-0", "NaN", "1e-320", "1e19"], ["12345678901234567890", "0.12345678901234567890"]),
     ("real", ["0.1", "16777216"], ["16777217", "0.123456789"]),
+    ("integer", ["7", "-7", "0", "+7", " 10 "], ["007", "-01", "00"]),
+    ("bigint[]", ["{7,NULL,0}", "[0:0]={100}", "{{1},{20}}", "{}"], ["{007}", "{1,02}"]),
+    ("numeric", ["0.50", ".05", "1.05e03", "NaN", "-Infinity", "10"], ["00.5", "-007"]),
+    ("numrange", ["[0.10,20)", "empty", "(,7]"], ["[01,2)"]),
+    (
+        "jsonb",
+        ['{"a": 1, "b": {"a": 2}}', '[{"a": 1}, {"a": 2}]', '{"a": ":::"}', "7", '{"a": 1,, "a": 2}'],
+        ['{"a": 1, "a": 1}', '[{"b": {"a": 1, "c": 2, "a": 3}}]', r'{"a": 1, "\u0061": 2}'],
+    ),
     ("point", ["(0.1,-2)"], ["(0.12345678901234567890,0)"]),
 ]
 

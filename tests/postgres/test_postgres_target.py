@@ -153,19 +153,60 @@ def ask_as(database: str, settings: Any, query: Any) -> list[Any]:
         (TEXT, "now", "timestamptz", "does not hold 'now' as it is"),
         (pa.int64(), -1, "oid", "the column v is oid, which does not hold '-1' as it is"),
         (pa.int64(), 2**40, "integer", "is out of range for type integer (column v"),
+        (TEXT, "007", "integer", "the column v is integer, which does not hold '007' as it is"),
+        (TEXT, '{"a":1,"a":2}', "jsonb", """the column v is jsonb, which does not hold '{"a":1,"a":2}' as it is"""),
+        (TEXT, '(1.255,"2026-03-01 12:00:00")', "pair", "the column v is pair, which does not hold '(1.255,"),
+        (TEXT, '(1.25,"2026-03-01 12:00:00+02")', "pair", "does not hold '(1.25,"),
+        (TEXT, '{"(1.255,)"}', "pair[]", "the column v is pair[], which does not hold"),
+        (TEXT, "{1.255}", "exact[]", "the column v is exact[], which does not hold '{1.255}' as it is"),
+        (TEXT, '{"[2026-03-01 12:00+02,)"}', "tsrange[]", "the column v is tsrange[], which does not hold"),
+        (TEXT, "[1.255,)", "exact_range", "the column v is exact_range, which does not hold '[1.255,)' as it is"),
+        (TEXT, "[1,5]", "int4range", "the column v is int4range, which does not hold '[1,5]' as it is"),
+        (TEXT, "fat cat", "tsvector", "the column v is tsvector, which does not hold 'fat cat' as it is"),
+        (TEXT, "(0,0),(1,1)", "box", "the column v is box, which does not hold '(0,0),(1,1)' as it is"),
         (TEXT, "1.255", "exact", "the column v is numeric(8,2), which does not hold '1.255' as it is"),
     ],
 )
 def test_a_value_that_the_column_would_change_is_refused_with_its_column(
     database: str, kind: pa.DataType, value: Any, target: str, message: str
 ) -> None:
-    ask(database, "CREATE DOMAIN exact AS numeric(8,2)")
+    _make_types(database)
     ask(database, f"CREATE TABLE t (id int PRIMARY KEY, v {target}, {LAST})")
     with pytest.raises(InputError) as caught:
         merge(into(database, kind), pa.array([value], kind))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert ask(database, "SELECT FROM t") == []
+
+
+def _make_types(database: str) -> None:
+    ask(database, "CREATE DOMAIN exact AS numeric(8,2)")
+    ask(database, "CREATE TYPE pair AS (n exact, at timestamp)")
+    ask(database, "CREATE TYPE exact_range AS RANGE (subtype = exact)")
+    ask(database, "CREATE TYPE mood AS ENUM ('sad', 'so so')")
+    ask(database, "CREATE TYPE labels AS (mood mood, id uuid, yes boolean)")
+
+
+WITHIN: list[tuple[str, list[str], list[str]]] = [
+    ("pair", ["(,)", "(1.25, 2026-03-01 12:00:00)"], ["(,)", '(1.25,"2026-03-01 12:00:00")']),
+    ("pair[]", [array := '{"(1.25,\\"2026-03-01 12:00:00\\")",NULL}'], [array]),
+    ("exact[]", ["{1.25,NULL}", "{{1.00}, {2.00}}"], ["{1.25,NULL}", "{{1.00},{2.00}}"]),
+    ("exact_range", ["[1.25,2.50)", "empty"], ["[1.25,2.50)", "empty"]),
+    ("tsrange[]", [ranges := '{"[\\"2026-03-01 12:00:00\\",)"}'], [ranges]),
+    ("int4range", ["[1,5)", "[1,)"], ["[1,5)", "[1,)"]),
+    ("tsvector", ["cat fat", "'cat':1"], ["'cat' 'fat'", "'cat':1"]),
+    ("box", ["(1, 1), (0, 0)"], ["(1,1),(0,0)"]),
+    ("mood[]", ['{sad,"so so"}'], ['{sad,"so so"}']),
+    ("labels", ["(sad,A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11,true)"], ["(sad,a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11,t)"]),
+]
+
+
+def test_values_of_types_within_types_that_stay_the_same_are_merged(database: str) -> None:
+    _make_types(database)
+    for number, (target, values, right) in enumerate(WITHIN):
+        ask(database, f"CREATE TABLE t{number} (id int PRIMARY KEY, v {target}, {LAST})")
+        merge(into(database, TEXT, f"t{number}"), pa.array([*values, None], TEXT))
+        assert [v for (v,) in ask(database, f"SELECT v::text FROM t{number} ORDER BY id")] == [*right, None]
 
 
 CHANGES = [Change(1, None, {"v": "A"}, 1, 1), Change(2, None, {"v": "B"}, 1, 1), Change(3, None, {"v": "C"}, 1, 1)]

@@ -1,8 +1,11 @@
 """Encodes Arrow columns for PostgreSQL's COPY."""
 
+import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -40,24 +43,35 @@ def _written(column: pa.Array, into: TargetColumn) -> pa.Array:
     form = into.form
     if form.cast is not None:
         column = exact_cast(column, form.cast, ValuePlace("a row", into.name))
-    if form.pattern is None and form.digits is None:
+    if form.pattern is None and form.digits is None and not form.has_one_of_each:
         return _cells(column)
     text = pc.cast(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column, _TEXT)
     if form.pattern is not None:
         wrong = pc.invert(pc.match_substring_regex(text, f"^(?:{form.pattern})$"))
     else:
-        wrong = pa.array([value is not None and not _has_digits(value, form.digits) for value in text.to_pylist()], pa.bool_())
+        is_wrong = _has_key_twice if form.digits is None else partial(_lacks_digits, kind=form.digits)
+        wrong = pa.array([value is not None and is_wrong(value) for value in text.to_pylist()], pa.bool_())
     if pc.any(wrong).as_py():
         value = text.filter(wrong)[0].as_py()
         raise ValueError(f"the column {into.name} is {into.type.shown}, which does not hold {value!r} as it is")
     return _cells(column)
 
 
-def _has_digits(text: str, kind: pa.DataType) -> bool:
-    """Whether floats have the numbers in a text, by their value or by the digits that they are shown with."""
+def _has_key_twice(text: str) -> bool:
+    """Whether an object in a JSON text has a key twice; the server refuses what is no JSON."""
+    if text.count(":") < len("::"):
+        return False
+    counts = list[bool]()
+    with suppress(ValueError, RecursionError):
+        json.loads(text, object_pairs_hook=lambda pairs: counts.append(len(dict(pairs)) < len(pairs)))
+    return any(counts)
+
+
+def _lacks_digits(text: str, kind: pa.DataType) -> bool:
+    """Whether floats do not have the numbers in a text, by their value or by the digits that they are shown with."""
     width = np.float32 if kind == pa.float32() else np.float64
     floats = ((width(number), Decimal(number)) for number in _NUMBER.findall(text))
-    return all(exact in (Decimal(str(number)), Decimal(float(number))) for number, exact in floats if np.isfinite(number))
+    return any(exact not in (Decimal(str(number)), Decimal(float(number))) for number, exact in floats if np.isfinite(number))
 
 
 def _cells(column: pa.Array) -> pa.Array:

@@ -15,12 +15,14 @@ from beam_joins.errors import InputError
 
 class PostgresType(NamedTuple):
     """The type of a column as ``format_type`` writes it, ``plain`` without its modifier; of a domain the type that
-    it is of. ``element`` is the type of the items of an array, or of the bounds of a range.
+    it is of. ``element`` is the type of the items of an array, or of the bounds of a range; ``within`` are the types within
+    such items, within a composite type, and of a domain within.
     """
 
     shown: str
     plain: str
     element: str = ""
+    within: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> list[int]:
@@ -30,19 +32,26 @@ class PostgresType(NamedTuple):
     @property
     def unbounded(self) -> str:
         """A type that holds what this one would round or cut."""
-        return "text" if self.plain in _CUT else self.plain
+        return "text" if self.plain in _CUT or self.is_rewritten else self.plain
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether texts are compared with those that the server makes of their values."""
+        return self.plain in _REWRITTEN or not all(_KEEPS_TEXT.fullmatch(each) for each in self.within)
 
 
 class Form(NamedTuple):
     """The form in which values are written: ``cast`` is the type that they are cast to exactly, ``pattern`` the
-    pattern that the text of each has to match, ``digits`` the type of floats that hold all digits of the text, and
-    ``is_compared`` whether the server compares the values with those that the column's type makes of them.
+    pattern that the text of each has to match, ``digits`` the type of floats that hold all digits of the text,
+    ``is_compared`` whether the server compares the values with those that the column's type makes of them, and ``has_one_of_each``
+    whether the column keeps one value of each key in JSON.
     """
 
     cast: pa.DataType | None = None
     pattern: str | None = None
     digits: pa.DataType | None = None
     is_compared: bool = False
+    has_one_of_each: bool = False
 
 
 class TargetColumn(NamedTuple):
@@ -66,6 +75,10 @@ _FLOATS: Final = {"real": pa.float32(), "double precision": pa.float64()}
 _GEOMETRY: Final = frozenset({"point", "line", "lseg", "box", "path", "polygon", "circle"})
 _CLOCK, _CLOCK_ZONED = "time without time zone", "time with time zone"
 _LOCAL, _INSTANT = "timestamp without time zone", "timestamp with time zone"
+_RANGES: Final = frozenset({"int4range", "int8range", "daterange", "int4multirange", "int8multirange", "datemultirange"})
+_REWRITTEN: Final = _RANGES | {"tsvector", "tsquery", "box"}
+_KEEPS_TEXT: Final = re.compile(r"text|citext|json|uuid|xml|boolean|inet|cidr|macaddr8?|character varying(\(\d+\))?")
+"""Types of whose values the server makes the texts that it has been given, also within others."""
 _ROUNDED: Final = frozenset({"numeric", "interval", _CLOCK, _CLOCK_ZONED, _LOCAL, _INSTANT, "character varying"})
 _FRACTION_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 6}
 
@@ -84,6 +97,10 @@ _TIMES: Final = {
     _INSTANT: rf"-?infinity|{_DAY}(?:[T ]{_TIME}(?:{_ZONE})?)?(?: BC)?",
 }
 """PostgreSQL reads 'now' as this moment, cuts the time off for a date, and ignores a zone where the type has none."""
+_NUMBER: Final = r"(?:0|[1-9][\d_]*)(?:\.\d*)?(?:[eE][+-]?\d+)?"
+_BETWEEN: Final = r"(?:[^\d.]|\.\d+)"
+NUMBERS: Final = rf"{_BETWEEN}*(?:{_NUMBER}{_BETWEEN}+)*(?:{_NUMBER})?"
+"""Numbers that do not begin with further zeros, of which a number keeps none."""
 _OTHERS: Final = {
     "interval": r"(?:[^.]|\.\d{1,6}0*(?:[^\d.]|$))*",
     "money": r"-?\$(?:\d+|\d{1,3}(?:,\d{3})*)\.\d\d",
@@ -96,7 +113,7 @@ def form_of(kind: pa.DataType, into: PostgresType) -> Form | None:
     values that the Arrow type tells apart, or takes none of them.
 
     >>> form_of(pa.decimal128(12, 4), PostgresType("numeric(10,2)", "numeric")), form_of(pa.int32(), PostgresType("bigint", "bigint"))
-    (None, Form(cast=None, pattern=None, digits=None, is_compared=False))
+    (None, Form(cast=None, pattern=None, digits=None, is_compared=False, has_one_of_each=False))
     """
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return form_of(kind.value_type, into)
@@ -132,12 +149,18 @@ def _of_text(into: PostgresType) -> Form | None:
     name = into.element or into.plain
     if into.plain == "bytea":
         return None
+    if into.plain == "jsonb":
+        return Form(has_one_of_each=True)
+    if into.is_rewritten and into.within:
+        return _COMPARED
     if name in _FLOATS or name in _GEOMETRY:
-        return Form(digits=_FLOATS.get(name, pa.float64()))
+        return Form(digits=_FLOATS.get(name, pa.float64()), is_compared=into.is_rewritten)
     pattern = _TIMES.get(name, _OTHERS.get(name))
     if into.element and pattern:
         pattern = _within(pattern) if name in _TIMES else None
-    is_cut = into.plain in {"name", '"char"'} or (into.plain == "character" and bool(into.numbers))
+    is_cut = into.is_rewritten or into.plain in {"name", '"char"'} or (into.plain == "character" and bool(into.numbers))
+    if name in _INTEGERS or name == "numeric":
+        pattern = NUMBERS
     return Form(pattern=pattern, is_compared=is_cut or (name in _ROUNDED and into.shown != into.plain))
 
 

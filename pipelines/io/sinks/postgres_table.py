@@ -20,6 +20,7 @@ from beam_joins.pipelines.io.sinks.postgres_target import (
     catalog_text,
     is_changed,
     kept_value,
+    merged_value,
     unbounded,
 )
 from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
@@ -97,7 +98,7 @@ _RELEASE: Final = """
 """
 _MERGE: Final = """
     INSERT INTO {table} AS kept ({all}) OVERRIDING SYSTEM VALUE
-    SELECT DISTINCT ON ({key}) {all} FROM {staged} ORDER BY {key}, {position} DESC
+    SELECT DISTINCT ON ({key}) {merged} FROM {staged} ORDER BY {key}, {position} DESC
     ON CONFLICT ({key}) DO UPDATE SET {set} WHERE excluded.{position} > kept.{position}
 """
 _AT_ONCE: Final = "SET CONSTRAINTS ALL IMMEDIATE"  # triggers that would fire at the end
@@ -424,6 +425,7 @@ class PostgresTable:
             same_key=sql.SQL(" AND ").join(sql.SQL("kept.{0} = staged.{0}").format(sql.Identifier(name)) for name in key.names),
             shown=comma.join(map(sql.Identifier, self._names[:-1])),
             all=comma.join(map(sql.Identifier, self._names)),
+            merged=comma.join(map(merged_value, self._target.columns if self._target is not None else ())),
             unbounded=comma.join(map(unbounded, self._target.columns if self._target is not None else ())),
             compared=comma.join(self._compared),
             kept=comma.join(map(kept_value, self._target.columns if self._target is not None else ())),

@@ -56,7 +56,25 @@ _COLUMNS: Final = f"""
         CASE WHEN of_column <> type THEN format_type(of_column, NULL) END,
         typname IN ('bpchar', 'citext') OR NOT coalesce(collisdeterministic, true),
         atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a', attgenerated <> '',
-        EXISTS (SELECT FROM pg_attribute AS of_part WHERE attrelid IN {_RELATIONS} AND of_part.attname = types.attname AND attnotnull)
+        EXISTS (SELECT FROM pg_attribute AS of_part WHERE attrelid IN {_RELATIONS} AND of_part.attname = types.attname AND attnotnull),
+        ARRAY (
+            WITH RECURSIVE parts AS (
+                SELECT types.type AS part, types.modifier AS part_modifier, 0 AS depth
+                UNION ALL
+                SELECT part_of.part, part_of.part_modifier, depth + deeper
+                FROM parts JOIN pg_type AS whole ON whole.oid = parts.part CROSS JOIN LATERAL (
+                    SELECT typbasetype, CASE parts.part_modifier WHEN -1 THEN typtypmod ELSE parts.part_modifier END, 2
+                        WHERE typtype = 'd'
+                    UNION ALL SELECT typelem, parts.part_modifier, 1 WHERE typcategory = 'A' AND typelem <> 0
+                    UNION ALL SELECT rngsubtype, -1, 1 FROM pg_range AS range
+                        WHERE whole.oid::text IN (rngtypid::text, to_jsonb(range) ->> 'rngmultitypid')
+                    UNION ALL SELECT atttypid, atttypmod, 2 FROM pg_attribute AS field
+                        WHERE typtype = 'c' AND field.attrelid = typrelid AND field.attnum > 0 AND NOT field.attisdropped
+                ) AS part_of (part, part_modifier, deeper)
+            )
+            SELECT DISTINCT format_type(part, part_modifier) FROM parts JOIN pg_type AS leaf ON leaf.oid = part
+            WHERE depth > 1 AND typtype NOT IN ('d', 'c', 'r', 'm', 'e') AND typcategory <> 'A'
+        )
     FROM types JOIN pg_type ON pg_type.oid = type LEFT JOIN pg_collation ON pg_collation.oid = attcollation
         LEFT JOIN pg_range ON type::text IN (rngtypid::text, to_jsonb(pg_range) ->> 'rngmultitypid')
     WHERE typtype <> 'd' ORDER BY attnum
@@ -76,6 +94,8 @@ _INDEXES: Final = f"""
     WHERE indrelid IN {_RELATIONS} AND (indisunique OR indisexclusion) AND indislive ORDER BY indrelid, relname
 """
 _NO_TABLES: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a type"}
+_QUOTES: Final = sql.Literal(" \"'\\")
+"""What types within types put around texts, or leave out."""
 _POSITIONS: Final = frozenset({"bigint", "integer", "smallint", "numeric"})
 
 
@@ -100,6 +120,7 @@ class _Column(NamedTuple):
     is_generated: bool
     is_computed: bool
     is_never_null: bool
+    within: list[str]
 
 
 class _Index(NamedTuple):
@@ -183,7 +204,8 @@ class TargetReader:
             )
         columns = []
         for name, kind in kinds.items():
-            into = PostgresType(there[name].shown, there[name].plain, there[name].element)
+            within = () if name in self._key else tuple(there[name].within)  # keys are looked up by their values
+            into = PostgresType(there[name].shown, there[name].plain, there[name].element, within)
             form = form_of(kind, into)
             if name == self._position and into.plain not in _POSITIONS:
                 form = None
@@ -283,7 +305,16 @@ def is_changed(column: TargetColumn) -> sql.Composed:
         return sql.SQL("rtrim({0}, ' ') IS DISTINCT FROM {0}::{1}::text OR ({0} LIKE '% ' AND length({0}) <> {2})").format(
             name, kind, sql.Literal(length)
         )
+    if column.type.is_rewritten:
+        same = sql.SQL("translate({}, {}, '') IS DISTINCT FROM translate({}::{}::text, {}, '')")
+        return same.format(name, _QUOTES, name, kind, _QUOTES)
     return sql.SQL("{0} IS DISTINCT FROM {0}::{1}::{2}").format(name, kind, _of_server(column.type.unbounded))
+
+
+def merged_value(column: TargetColumn) -> sql.Composable:
+    """A value of :func:`unbounded` as the column's type has it."""
+    name = sql.Identifier(column.name)
+    return sql.SQL("{}::{} AS {}").format(name, _of_server(column.type.shown), name) if column.type.is_rewritten else name
 
 
 def kept_value(column: TargetColumn) -> sql.Composed:
