@@ -198,13 +198,12 @@ def test_a_row_that_somebody_else_keeps_locked_is_an_error_in_one_sentence(datab
     write(database, [Change(1, None, row(1), 1, 1)])
     with psycopg.connect(database) as other:
         other.execute("SELECT * FROM t FOR UPDATE")
+        pid = other.info.backend_pid
         with pytest.raises(Exception, match="lock timeout") as caught:
             write(database, [Change(1, row(1), row(2), 2, 2)])
     error = input_error_in(caught.value)
     assert error is not None
-    assert str(error).startswith(
-        f"PostgreSQL, table t: canceling statement due to lock timeout: the session {other.info.backend_pid} of test ("
-    )
+    assert str(error).startswith(f"PostgreSQL, table t: canceling statement due to lock timeout: the session {pid} of test (")
     assert ask(database, "SELECT n FROM t") == [(1,)]
 
 
