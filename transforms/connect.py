@@ -62,6 +62,7 @@ from beam_joins.transforms.engine.files.stored_files import (
     write_whole,
 )
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
+from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.engine.stages.partitions import growing_partitions, suggested_partitions
@@ -93,6 +94,7 @@ __all__ = [
     "PlainRows",
     "ReplayOptions",
     "Route",
+    "StateFiles",
     "StateFolder",
     "StateRefused",
     "TableOutputs",

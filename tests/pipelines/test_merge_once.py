@@ -10,7 +10,7 @@ import pytest
 
 from beam_joins import OneToManyJoin, TableFromChangelog
 from beam_joins.errors import InputError
-from beam_joins.pipelines.io.sinks import merge_once
+from beam_joins.pipelines.io.sinks import merge_once, run_mark
 from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.merged_tables import EMULATED, MERGED, Merged
@@ -224,3 +224,26 @@ def test_a_table_has_the_mark_of_the_last_run_or_is_refused_until_it_is_made_ane
         merge.into._lacking({"id": 0, "name": 0}, {"id": 0, "name": 0, "gone": 0}, widen=True, last={**third, "columns": ["gone"]})
     assert marked([(4, "d")], 6, third, anew=True)["run"] == 6
     assert shown(there.rows()) == shown([{"id": 4, "name": "d"}])
+
+
+def test_runs_of_a_pipeline_with_a_state_remember_the_mark_of_the_table_or_refuse_it(
+    there: Merged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs() -> list[int]:
+        with StateFolder(str(tmp_path / "state")) as folder:
+            return [mark["run"] for mark in folder.inputs.get("tables written", {}).values()]
+
+    seen = []
+    for rows in ([], FIRST, [], SECOND, []):
+        run(rows, SMALL, writing(there), state=tmp_path / "state")
+        seen.append(runs())
+    assert seen[1:] == [[2], [2], [4], [4]]
+    with monkeypatch.context() as patch:  # as if the table were put back to an earlier run
+        patch.setattr(run_mark, "last_mark", lambda *_: {"run": 5, "version": 5, "columns": []})
+        with pytest.raises(
+            InputError, match="had run 4 of 'merged' as the last one, and not run 5: write to another table, with an em"
+        ):
+            run([small(9, 9, "i")], SMALL, writing(there), state=tmp_path / "state")
+    run([small(9, 9, "i")], SMALL, writing(there), state=tmp_path / "state")
+    assert runs() == [6]
+    assert shown(there.rows()) == shown([{"id": 1, "name": "aa"}, {"id": 4, "name": "d"}, {"id": 9, "name": "i"}])

@@ -21,7 +21,7 @@ from beam_joins.exact_values import ValuePlace
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.formats.types.target_types import parquet_type
-from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft, rows_replaced
+from beam_joins.pipelines.io.sinks.run_mark import MarkFile, NotAsLeft, rows_replaced
 from beam_joins.pipelines.io.targets import Mark, MergedTable
 from beam_joins.sorted_bytes import bytes_order
 from beam_joins.sorting import combine_chunks
@@ -200,6 +200,7 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
         application = self._application or pcoll.pipeline.transforms_stack[-1].full_label
         merged = self._merge(table_type(pcoll), application, self._built if folder is None else folder.run)
         anew = begins_anew(pcoll) is not None
+        left = None if folder is None else MarkFile.of(folder, f"{merged.into.path}, {application}")
         if folder is not None:
             replaced = rows_replaced(folder, merged.into.path, anew=anew)
             if anew:
@@ -215,7 +216,7 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
             (parts, begin)
             | "All" >> beam.Flatten()
             | "Together" >> beam.GroupByKey()
-            | "Merge" >> beam.MapTuple(lambda _, written: merged.merge(written, anew=anew)).with_output_types(int)
+            | "Merge" >> beam.MapTuple(lambda _, written: merged.merge(written, anew=anew, left=left)).with_output_types(int)
         )
         return versions
 
@@ -288,11 +289,17 @@ class MergeOfRun:
             writer.write_batch(batch)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
-    def merge(self, written: Iterable[bytes], *, anew: bool = False) -> int:
+    def merge(self, written: Iterable[bytes], *, anew: bool = False, left: MarkFile | None = None) -> int:
         """Merges the parts, unless this run has done so, or writes them ``anew``, in place of all rows; gives the version of
-        the table.
+        the table. ``left``: where the table has to have the mark that the last run has left, and that of this run is put.
         """
-        return self.marked(written, anew=anew, last=None)[0]
+        try:
+            version, mark = self.marked(written, anew=anew, last=None if left is None else left.last)
+        except NotAsLeft as error:
+            raise InputError(f"{error}: write to another table, with an empty state") from error
+        if left is not None:
+            left.put(mark)
+        return version
 
     def marked(self, written: Iterable[bytes], *, anew: bool, last: Mark | None) -> tuple[int, Mark | None]:
         """The same, beside the mark of this run; raises NotAsLeft for a table without that of the ``last`` one."""

@@ -2,15 +2,17 @@
 as the table has it.
 """
 
+import json
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Self
 
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.io.targets import Mark
-from beam_joins.transforms.connect import StateFolder
+from beam_joins.transforms.connect import StateFiles, StateFolder
 
 _MARKS: Final = "tables written"
 
@@ -31,6 +33,35 @@ def last_mark(inputs: Mapping[str, Any], table: str) -> Mark | None:
 def remember(inputs: MutableMapping[str, Any], table: str, mark: Mark) -> None:
     """Have a state remember the mark of a run in its ``inputs``, which are stored if the run is committed."""
     inputs[_MARKS] = {**inputs.get(_MARKS, {}), table: mark}
+
+
+@dataclass(frozen=True)
+class MarkFile:
+    """The file in the folder of a state by which a worker hands on the mark of a run for a ``table``; ``last`` is that of the last
+    run.
+    """
+
+    files: StateFiles
+    name: str
+    table: str
+    last: Mark | None
+
+    @classmethod
+    def of(cls, folder: StateFolder, table: str) -> Self:
+        """That of the run of a ``folder``, which remembers the mark when it is committed."""
+        name = folder.name_of_run(f"{xxh3_64_hexdigest(table.encode())}.mark")
+        file = cls(folder.files, name, table, last_mark(folder.inputs, table))
+        folder.before_commit.append(partial(file._remember, folder))
+        return file
+
+    def put(self, mark: Mark | None) -> None:
+        """Hand on the mark, if the run has one."""
+        if mark is not None:
+            self.files.put(self.name, json.dumps(mark).encode())
+
+    def _remember(self, folder: StateFolder) -> None:
+        if (mark := self.files.text(self.name)) is not None:
+            remember(folder.inputs, self.table, json.loads(mark))
 
 
 @dataclass(frozen=True)

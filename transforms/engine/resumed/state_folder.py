@@ -53,6 +53,7 @@ class StateFolder:
       the next run.
     * ``is_new``: whether no run was committed before.
     * ``scratch``: a folder for the files that readers write for this run alone.
+    * ``before_commit``: functions to call before the commit, as long as ``inputs`` can be added to.
     * ``when_committed``: functions to call once this run counts; a call may be missed where the process is
       killed.
 
@@ -101,6 +102,7 @@ class StateFolder:
         self.plan = Plan(self._before)
         self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), last is None
         self.partitions = self._before.partitions
+        self.before_commit: list[Callable[[], None]] = []
         self.when_committed: list[Callable[[], None]] = []
         # files that workers of an earlier run still write have other names
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
@@ -111,6 +113,10 @@ class StateFolder:
     summary = staticmethod(state_summary)
     verify = staticmethod(verify_state)
     copy = staticmethod(copy_state)
+
+    def name_of_run(self, name: str) -> str:
+        """The name of a file of this run alone, among those of :attr:`files`."""
+        return f"{self._attempt}/{name}"
 
     @property
     def latest(self) -> int | None:
@@ -243,6 +249,8 @@ class StateFolder:
         ``moves`` are files to be renamed, with absolute paths: ``(from, to)``. Raises :class:`StateRefused`.
         """
         self.require_current()
+        for call in self.before_commit:
+            call()
         present = {*self.files.names(self._attempt), *self._turns.names()}
         stages = after_run(self._stages, self._ended(present), self._groups)
         transforms = {label: each.fingerprint for label, each in self.plan.decisions.items()}
