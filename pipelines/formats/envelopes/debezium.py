@@ -33,9 +33,11 @@ from beam_joins.pipelines.formats.envelopes.unavailable import Placeholders
 NULL: Final = b"null"
 TRANSACTION, HEARTBEAT, MESSAGE, SCHEMA_CHANGE = "transaction_metadata", "heartbeat", "message", "schema_change"
 """The kinds of events about no row."""
+OTHER_KEY: Final = "tombstone_of_another_key"
+"""The kind of a tombstone whose key does not have the columns of the table's key."""
 _TOMBSTONES_ALONE: Final = (
     "a tombstone among unwrapped events without __deleted: it is the only sign of a delete and does not say of which "
-    "row: let the connector's"
+    "row, as its key is not known: let the connector's"
     " ExtractNewRecordState rewrite deletes (delete.tombstone.handling.mode=rewrite)"
 )
 _NO_EVENT: Final = (
@@ -78,6 +80,17 @@ class Debezium:
         """
         self._has_tombstones = True
         self._require_deletes()
+
+    def is_of_another_key(self, source: Source, row: bytes) -> bool:
+        """Whether a delete was made of a tombstone whose key lacks columns of the table's; such deletes are counted."""
+        if is_other := bool(source.of_tombstone and self._lacking(row)):
+            self.skipped[OTHER_KEY] += 1
+        return is_other
+
+    def _lacking(self, row: bytes) -> list[str]:
+        """The columns of the key that a row does not have."""
+        members = _MEMBERS.decode(row)
+        return [name for name in self._key if bytes(members.get(name, NULL)) == NULL]
 
     def _require_deletes(self) -> None:
         if self._has_tombstones and self._unmarked:
@@ -167,8 +180,7 @@ class Debezium:
 
     def _leaving(self, change: RowChange) -> RowChange:
         """The delete; raises ValueError for one of an old row without its key, where no other old row was whole."""
-        row = _MEMBERS.decode(change.row)
-        lacking = [name for name in self._key if name not in row or bytes(row[name]) == NULL]
+        lacking = self._lacking(change.row)
         self._has_old_rows |= bool(change.before and not lacking)
         if lacking and not self._has_old_rows:
             raise ValueError(f"an old row that has its primary key alone, and no {', '.join(lacking)}: {WHOLE_ROWS}")
@@ -208,6 +220,8 @@ class Debezium:
         source = msgspec.convert({name: marks[name] for name in Source.__struct_fields__ if name in marks}, Source, strict=False)
         if source.ts_ms is None and source.ts_us is None:
             raise ValueError(_NO_EVENT)
+        if self.is_of_another_key(source, row):
+            return
         if operation == INSERT:
             require_whole(unchanged, WHOLE_ROWS)
         unchanged = unchanged if operation == UPSERT else ()

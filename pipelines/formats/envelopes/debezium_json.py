@@ -88,6 +88,8 @@ class DebeziumJson(Debezium):
                     row, unchanged = self.placeholders.cut(row, bytes(event.before))
                 sent = self._sent.decode(event.ts_ms)
                 _require_plain(row)
+                if self.is_of_another_key(source, row):
+                    return
                 meant = row if within is None or row == NULL else within.text(row)
                 change = self.change(event.op, source, sent, meant, None if within is None else within.types, unchanged)
                 old = _document(bytes(event.before)) if event.op == _UPDATE and self._key else NULL

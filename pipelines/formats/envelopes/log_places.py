@@ -52,6 +52,7 @@ class Source(msgspec.Struct):
     commit_ts: int | None = None
     cluster_id: str | None = None
     txId: int | str | None = None
+    of_tombstone: bool | None = None
 
     @property
     def database(self) -> str | None:
@@ -88,7 +89,8 @@ def place_of(source: Source) -> Place:
     'the GTIDs of domain 0'
     """
     try:
-        return _place_of(source)
+        place = _place_of(source)
+        return place._replace(order=place.order + 1) if source.of_tombstone and place.order is not None else place
     except ValueError as error:
         if source.connector is None or source.connector in _READ:
             raise

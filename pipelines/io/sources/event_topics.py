@@ -14,6 +14,7 @@ from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.enveloped import changes_of, marked_text
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
+from beam_joins.pipelines.formats.envelopes.tombstones import Tombstones
 from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFollowed, reading_of, require_columns, top_columns
@@ -49,6 +50,8 @@ class EnvelopedRecords:
     ) -> None:
         self._arguments = format, table, key, reading, registry, placeholders
         self._reading, self._registry = reading, registry
+        self._is_in_json = format == "debezium" and registry is None
+        self._tombstones = Tombstones({})
 
     def __reduce__(self) -> Any:
         return EnvelopedRecords, self._arguments
@@ -68,7 +71,8 @@ class EnvelopedRecords:
 
         Raises InputError for a value that is no envelope, or a row that does not fit the schema.
         """
-        by_message = [(message, self._texts(message)) for message in messages]
+        values = self._tombstones.values(messages) if self._is_in_json else (message.value() for message in messages)
+        by_message = [(message, self._texts(message, value or _NO_VALUE)) for message, value in zip(messages, values, strict=True)]
         texts = [text for _, of_message in by_message for text in of_message]
         offsets = [message.offset() for message, of_message in by_message for _ in of_message]
         for what, count in self._envelope.skipped.items():
@@ -84,10 +88,9 @@ class EnvelopedRecords:
                 raise ValueError(fault)
         return made.piece
 
-    def _texts(self, message: Any) -> list[bytes]:
+    def _texts(self, message: Any, value: bytes) -> list[bytes]:
         """The JSON texts of the rows of a record's changes, with the columns that its envelope adds."""
         with said_of(message):
-            value = message.value() or _NO_VALUE
             if self._registry is None and value.startswith(NUMBERED):
                 raise ValueError("not JSON, but Avro with the number of a schema, as it seems: give schema_registry=")
             changes = changes_of(self._envelope, value)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from xxhash import xxh3_128_hexdigest
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.formats.envelopes.tombstones import Tombstones
 from beam_joins.pipelines.io.sources.round_files import LinesFile, RoundFiles
 from beam_joins.pipelines.io.sources.source_reads import ReadPiece, Timed
 from beam_joins.pipelines.io.sources.topics import Topics, identity_of, kafka, partitions_of
@@ -19,13 +20,15 @@ _SILENT_SECONDS: Final = 60.0
 
 class TopicRound(NamedTuple):
     """The result of a round: the pattern of its files, the number of records, and the ``offsets`` at which the next
-    round begins, by partition. ``last`` are the last records before these: their offsets, and hashes of all that they are.
+    round begins, by partition. ``last`` are the last records before these: their offsets, and hashes of all that they are;
+    ``deletes`` are those that :class:`~beam_joins.pipelines.formats.envelopes.tombstones.Tombstones` keeps.
     """
 
     pattern: str
     records: int
     offsets: dict[str, int]
     last: dict[str, tuple[int, str]]
+    deletes: dict[str, str]
 
 
 def read_topic(
@@ -35,16 +38,17 @@ def read_topic(
     folder: str,
     most_records: int | None = None,
     last: Mapping[str, tuple[int, str]] | None = None,
+    deletes: Mapping[str, str] | None = None,
 ) -> TopicRound:
     """Read the values from these offsets up to the ends that the partitions have now into files below
     ``folder``; of a partition without an offset from its first record on. ``most_records``: of a partition
-    about so many at most, for a look. ``last`` are those of the round before.
+    about so many at most, for a look. ``last`` and ``deletes`` are those of the round before.
 
     Raises InputError if no broker answers, there is no such topic, records that were not read are gone, or another
     record is in the place of the last one that was read.
     """
     files, records, ends = RoundFiles(folder, LinesFile, ".jsonl"), 0, dict(offsets)
-    lines = _Lines(dict(last or {}))
+    lines = _Lines(dict(last or {}), dict(deletes or {}))
     source = Topics(config, lines, "earliest", follow=False)
     try:
         for element in partitions_of(topic, config):
@@ -69,7 +73,7 @@ def read_topic(
             records += count
     finally:
         source.close()
-    return TopicRound(files.pattern(), records, ends, lines.last)
+    return TopicRound(files.pattern(), records, ends, lines.last, lines.deletes)
 
 
 def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder) -> TopicRound:
@@ -84,8 +88,8 @@ def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder)
             f"the topic {topic} was made anew since the last run (id {identity}, was {before['id']}): begin with an empty state"
         )
     last = {partition: (offset, content) for partition, (offset, content) in before.get("last", {}).items()}
-    read = read_topic(topic, config, before.get("offsets", {}), folder, last=last)
-    state.inputs[name] = {"offsets": read.offsets, "id": identity, "last": read.last}
+    read = read_topic(topic, config, before.get("offsets", {}), folder, None, last, before.get("deletes"))
+    state.inputs[name] = {"offsets": read.offsets, "id": identity, "last": read.last, "deletes": read.deletes}
     return read
 
 
@@ -148,16 +152,17 @@ def _content(message: Any) -> str:
 
 
 class _Lines:
-    """Values as lines; ``last`` are the last records by partition."""
+    """Values as lines; ``last`` are the last records by partition, ``deletes`` those that tombstones after them would be."""
 
-    def __init__(self, last: dict[str, tuple[int, str]]) -> None:
-        self.last = last
+    def __init__(self, last: dict[str, tuple[int, str]], deletes: dict[str, str]) -> None:
+        self.last, self.deletes = last, deletes
+        self._tombstones = Tombstones(deletes)
 
     def piece(self, after: int, messages: Sequence[Any]) -> ReadPiece:
         """The values of these records, each on one line."""
         if messages:
             self.last[str(messages[-1].partition())] = messages[-1].offset(), _content(messages[-1])
-        lines = [Timed(_on_one_line(message.value() or _TOMBSTONE), 0) for message in messages]
+        lines = [Timed(_on_one_line(value or _TOMBSTONE), 0) for value in self._tombstones.values(messages)]
         return ReadPiece(after, lines, None, len(lines))
 
 
