@@ -115,6 +115,27 @@ def _without_nanoseconds(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def items_of(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The items of lists, or the pairs of maps as structs of key and value, one after the other, and how many each has: the
+    inverse of :func:`lists_of`. Arrow lacks functions for maps with UUIDs.
+
+    >>> items_of(pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())))[0].to_pylist()
+    [{'key': 'a', 'value': 1}]
+    """
+    kind, present = column.type, column.is_valid().to_numpy(zero_copy_only=False)
+    if not pa.types.is_map(kind):
+        lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        return column.flatten(), lengths
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    lengths = np.where(present, np.diff(offsets), 0)
+    fields = [kind.key_field.with_name("key"), kind.item_field.with_name("value")]
+    pairs = pa.StructArray.from_arrays([column.keys, column.items], fields=fields)
+    if len(offsets) < 2 or lengths.sum() == offsets[-1] - offsets[0]:
+        return pairs.slice(offsets[0] if len(offsets) else 0, lengths.sum()), lengths
+    begins = offsets[:-1] - np.cumsum(lengths) + lengths
+    return pairs.take(pa.array(np.repeat(begins, lengths) + np.arange(lengths.sum()))), lengths
+
+
 def lists_of(items: pa.Array, lengths: npt.NDArray[np.int64], missing: npt.NDArray[np.bool_], kind: Any) -> pa.Array:
     """Lists, or maps of structs of key and value, built from items and lengths; a missing list has none."""
     mask = pa.array(missing) if missing.any() else None

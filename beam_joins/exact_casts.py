@@ -7,11 +7,10 @@ Here a value is equal afterwards, or refused with the path of its column.
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import is_bytes, is_list, is_text, is_uuid, lists_of, plain_type, uuid_texts
+from beam_joins.arrow_types import is_bytes, is_list, is_text, is_uuid, items_of, lists_of, plain_type, uuid_texts
 from beam_joins.exact_values import ValuePlace
 
 
@@ -68,26 +67,21 @@ def _structs(column: pa.Array, kind: pa.StructType, place: ValuePlace) -> pa.Arr
 
 
 def _lists(column: pa.Array, kind: Any, place: ValuePlace) -> pa.Array:
-    lengths = pc.list_value_length(column)
+    items, lengths = items_of(column)
     if pa.types.is_fixed_size_list(kind):
-        wrong = pc.not_equal(lengths, kind.list_size).fill_null(False)
+        wrong = pc.not_equal(pc.list_value_length(column), kind.list_size).fill_null(False)
         if wrong.true_count:
             place.refuse(_first(column, wrong), kind, f"which has {kind.list_size} items")
     inner = place.within("[]")
-    items = exact_cast(column.flatten(), kind.value_type, inner)
+    items = exact_cast(items, kind.value_type, inner)
     inner.require(items, kind.value_field)
-    return _listed(column, items, kind)
+    return lists_of(items, lengths, column.is_null().to_numpy(zero_copy_only=False), kind)
 
 
 def _maps(column: pa.Array, kind: pa.MapType, place: ValuePlace) -> pa.Array:
     parts = pa.struct([kind.key_field.with_name("key"), kind.item_field.with_name("value")])
-    pairs = pa.StructArray.from_arrays(column.flatten().flatten(), names=["key", "value"])
-    return _listed(column, exact_cast(pairs, parts, place.within("[]")), kind)
-
-
-def _listed(column: pa.Array, items: pa.Array, kind: pa.DataType) -> pa.Array:
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return lists_of(items, lengths, column.is_null().to_numpy(zero_copy_only=False), kind)
+    pairs, lengths = items_of(column)
+    return lists_of(exact_cast(pairs, parts, place.within("[]")), lengths, column.is_null().to_numpy(zero_copy_only=False), kind)
 
 
 def _scalars(column: pa.Array, kind: pa.DataType, place: ValuePlace) -> pa.Array:

@@ -17,7 +17,7 @@ from beam_joins.arrangement import Arrangement
 from beam_joins.arrow_types import plain_type
 from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_block, write_block
-from beam_joins.exact_casts import as_plain
+from beam_joins.exact_casts import as_plain, exact_cast
 from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.key_join import key_join
 from beam_joins.keys import canonical
@@ -165,3 +165,16 @@ def test_the_table_of_types_has_every_type_of_arrow():
     assert {name for name, number in vars(pa.lib).items() if name.startswith("Type_") and number not in made} <= {
         f"Type_{name}" for name in without
     }
+
+
+UUIDS = pa.array([bytes(15) + bytes([n]) for n in range(3)], pa.uuid())
+NAMES = pa.array(["a", "b", "c"])
+
+
+@pytest.mark.parametrize(("keys", "items"), [(UUIDS, NAMES), (NAMES, UUIDS), (NAMES, NAMES.dictionary_encode())])
+@pytest.mark.parametrize("start", range(4))
+def test_maps_are_cast_from_any_row_on_with_missing_ones_among_them(keys: pa.Array, items: pa.Array, start: int) -> None:
+    missing = pa.array([False, True, False])
+    maps = pa.MapArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), keys, items, mask=missing)
+    actual = exact_cast(maps[start:], pa.map_(pa.string(), pa.string()), ValuePlace("a batch")).to_pylist()
+    assert actual == [[(str(keys[0]), str(items[0]))], None, [(str(keys[2]), str(items[2]))]][start:]

@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import is_list, is_uuid, lists_of, uuid_texts
+from beam_joins.arrow_types import is_list, is_uuid, items_of, lists_of, uuid_texts
 from beam_joins.errors import OutputError
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.sorting import valid
@@ -97,13 +97,13 @@ def nested_texts(column: pa.Array, texts: Callable[[pa.Array], pa.Array]) -> pa.
         inner = {field.name: nested_texts(part, texts) for field, part in zip(kind, column.flatten(), strict=True)}
         made = objects(inner, len(column))
     else:
-        lists = _as_lists(column)
+        parts, lengths = items_of(column)
         if pa.types.is_map(kind):
-            key, item = (nested_texts(part, texts) for part in lists.flatten().flatten())
+            key, item = (nested_texts(part, texts) for part in parts.flatten())
             items = joined(b"[", key, b",", item, b"]", null=NULL)
         else:
-            items = nested_texts(lists.flatten(), texts).fill_null(NULL)
-        made = joined(b"[", pc.binary_join(_listed(lists, items, pa.list_(pa.binary())), b","), b"]")
+            items = nested_texts(parts, texts).fill_null(NULL)
+        made = joined(b"[", pc.binary_join(lists_of(items, lengths, ~valid(column), pa.list_(pa.binary())), b","), b"]")
     return pc.if_else(column.is_valid(), made, pa.scalar(None, pa.binary())) if column.null_count else made
 
 
@@ -120,24 +120,10 @@ def at_any_depth(column: pa.Array, made: Callable[[pa.Array], pa.Array]) -> pa.A
         parts = [at_any_depth(part, made) for part in column.flatten()]
         fields = [pa.field(field.name, part.type) for field, part in zip(kind, parts, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=column.is_null()) if parts else column
-    lists = _as_lists(column)
-    items = at_any_depth(lists.flatten(), made)
-    is_map = pa.types.is_map(kind)
-    return _listed(lists, items, pa.map_(*(field.type for field in items.type)) if is_map else pa.list_(items.type))
-
-
-def _as_lists(column: pa.Array) -> pa.Array:
-    """Maps as lists of pairs; lists as they are."""
-    kind = column.type
-    if not pa.types.is_map(kind):
-        return column
-    return column.cast(pa.list_(pa.struct([kind.key_field.with_name("key"), kind.item_field.with_name("value")])))
-
-
-def _listed(lists: pa.Array, items: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The lists with other items."""
-    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return lists_of(items, lengths, ~valid(lists), kind)
+    parts, lengths = items_of(column)
+    items = at_any_depth(parts, made)
+    kind = pa.map_(*(field.type for field in items.type)) if pa.types.is_map(kind) else pa.list_(items.type)
+    return lists_of(items, lengths, ~valid(column), kind)
 
 
 def stored_key(column: pa.Array) -> pa.Array:
