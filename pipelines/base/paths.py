@@ -80,6 +80,16 @@ def files_at(path: str) -> tuple[list[ListedFile], bool]:
     return (files := matching(f"{path}/*")), bool(files)
 
 
+def none_at(pattern: str) -> str:
+    """The sentence on a path or glob that finds no file, but maybe a folder."""
+    if is_local(pattern):
+        found = [pattern] if os.path.isdir(pattern) else filter(os.path.isdir, glob.iglob(pattern, recursive=True))
+        if folder := next(iter(found), ""):
+            within = os.path.join(folder, "**", "*")
+            return f"{folder} is a folder without a file that can be read: {within} finds those of the folders within it"
+    return f"there is no file {pattern}"
+
+
 def fixed_folder(pattern: str) -> str:
     """The folder of this name, or else the last one before the first special character of a pattern.
 

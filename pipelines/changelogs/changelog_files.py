@@ -1,10 +1,11 @@
 """Finds the files of a changelog, and inspects them before the run starts."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -12,7 +13,7 @@ from beam_joins.errors import InputError
 from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.base.extras import MissingExtra
 from beam_joins.pipelines.base.lakes import require_plain
-from beam_joins.pipelines.base.paths import absolute, files_at, require_file_system
+from beam_joins.pipelines.base.paths import absolute, files_at, none_at, require_file_system
 from beam_joins.pipelines.changelogs.first_look import (
     LOOK_RECORDS,
     first_records,
@@ -28,6 +29,9 @@ from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import Layout, in_one_layout
 from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, Format, format_of, has_format, plain_format, titles_of
 from beam_joins.transforms.connect import cause, open_file
+
+_ESCAPED: Final = re.compile("[\ud800-\udfff]")
+"""The bytes of a name that are no UTF-8, as Python has them."""
 
 
 def changelog_of_table(name: str, files: Sequence[File], columns: Columns, table: DatabaseTable) -> Changelog:
@@ -63,7 +67,7 @@ def find_changelog(
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
     files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, columns.envelopes))
     if not files:
-        raise InputError(f"{name}: there is no file {pattern}")
+        raise InputError(f"{name}: {none_at(pattern)}")
     delimiter, encoding = columns.csv
     for option, is_given in {
         "schema": columns.declared and not columns.enveloped,
@@ -90,6 +94,8 @@ def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> t
         matched, folder = files_at(pattern)
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
         raise InputError(f"{name}: cannot look for {pattern}: {cause(error)}") from error
+    if unnamed := next((file.path for file in matched if not file.path.isascii() and _ESCAPED.search(file.path)), None):
+        raise InputError(f"{name}: the name of the file {os.fsencode(unnamed)!r} is no UTF-8: rename it")
     _require_plain(name, pattern, [file.path for file in matched])
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
     if envelopes is None:
@@ -123,7 +129,7 @@ def _require_plain(name: str, pattern: str, paths: Iterable[str]) -> None:
 
 def nothing_at(name: str, pattern: str, files: Sequence[File]) -> str:
     """The sentence on a path where no file is; empty where ``files`` are, or a folder, whose files may go once they are read."""
-    return "" if files or os.path.isdir(pattern) else f"{name}: there is no file {pattern}"
+    return "" if files or os.path.isdir(pattern) else f"{name}: {none_at(pattern)}"
 
 
 def look_into(

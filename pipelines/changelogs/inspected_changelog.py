@@ -23,7 +23,7 @@ from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefor
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import Layout, written_name
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind
-from beam_joins.pipelines.formats.registry import PACKED
+from beam_joins.pipelines.formats.registry import packed_as
 from beam_joins.pipelines.formats.types.exact_json import BytesText
 
 PART_BYTES: Final = 16 << 20
@@ -264,4 +264,4 @@ def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:
 
 def bytes_of(files: Iterable[File]) -> int:
     """About the size of the records of files, before compression."""
-    return sum(file.bytes * (_COMPRESSION if file.path.endswith(PACKED) else READERS[file.format].expansion) for file in files)
+    return sum(file.bytes * (_COMPRESSION if packed_as(file.path) else READERS[file.format].expansion) for file in files)

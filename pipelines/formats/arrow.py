@@ -25,6 +25,7 @@ from beam_joins.pipelines.formats.columnar import (
 )
 from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.first_bytes import foreign_file
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.transforms.connect import open_file
@@ -127,7 +128,8 @@ def opened(path: str) -> Iterator[pa.ipc.RecordBatchFileReader]:
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and (error.errno or not is_local(path)):
                 raise
-            raise ValueError(f"is not an Arrow file, or is damaged ({str(error).splitlines()[0]})") from error
+            other = foreign_file(path, _MAGIC)
+            raise ValueError(other or f"is not an Arrow file, or is damaged ({str(error).splitlines()[0]})") from error
 
 
 def _batch(batches: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch:

@@ -95,6 +95,8 @@ def names_in_header(file: File, header: bytes) -> list[str]:
         names = fields_of(header, file.delimiter)
     except ValueError:
         names = []
+    if b"\r" in header.strip(b"\r\n") and not names:
+        raise ValueError("has lines that end with a carriage return alone: write the file with newlines")
     if not any(names):
         begins = f"begins with {header[:40]!r}" if header else "is empty"
         raise ValueError(f"{begins}, where a CSV file has the names of its columns: add that line")
@@ -171,10 +173,24 @@ def fields_or_fault(record: bytes, names: Sequence[str], delimiter: str, flag: s
         fields = fields_or_none(record.decode(errors="replace").encode(), delimiter) or []
         where = next((f"column '{name}'" for name, text in zip(names, fields, strict=False) if _REPLACED in text), "the record")
         return f"{where} is not UTF-8 ({_byte_in(error)}): {_remedy_for_bytes(flag)}"
-    except OpenQuote:
-        return "a quoted field does not end in its line, nor in later ones so that the fields are those of the header"
     except ValueError as error:
-        return str(error)
+        if _is_escaped(record, len(names), delimiter):
+            return "quotes have a backslash before them, where CSV doubles them: write the file so (Spark: option escape with '\"')"
+        if not isinstance(error, OpenQuote):
+            return str(error)
+        return "a quoted field does not end in its line, nor in later ones so that the fields are those of the header"
+
+
+def _is_escaped(record: bytes, count: int, delimiter: str) -> bool:
+    """Whether a record that is no CSV has so many fields where a backslash stands before quotes, as Spark writes them."""
+    if b'\\"' not in record:
+        return False
+    text = record.decode().rstrip("\r\n")
+    try:
+        fields = next(csv.reader([text], strict=True, delimiter=delimiter, doublequote=False, escapechar="\\"))
+    except csv.Error:
+        return False
+    return len(fields) == count
 
 
 def is_one_part(part: Part) -> bool:

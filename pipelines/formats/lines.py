@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
-from beam_joins.pipelines.formats.registry import PACKED
+from beam_joins.pipelines.formats.first_bytes import LOOKED_AT, foreign
+from beam_joins.pipelines.formats.registry import packed_as
 from beam_joins.transforms.connect import open_file
 
 BLOCK_BYTES: Final = 4 << 20
@@ -35,18 +36,25 @@ class Lines(NamedTuple):
 
 def open_lines(path: str) -> Any:
     """The file, decompressed as its suffix says; damaged or truncated data raises OSError or EOFError, wherever that
-    is in the file.
+    is in the file, and data of another format ValueError.
     """
     file = open_file(path)
-    if path.endswith(PACKED) and not _has_bytes(file):
-        return file
-    if path.endswith(".gz"):
-        return io.BufferedReader(_Decompressed(file, gzip.GzipFile(fileobj=file)))
-    if path.endswith(".bz2"):
-        return io.BufferedReader(_Decompressed(file, _Bzip2(file)))
-    if path.endswith(".zst"):
-        return io.BufferedReader(_Decompressed(file, pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")))
-    return file
+    begin = file.read(LOOKED_AT)
+    file.seek(0)
+    stream: Any = None
+    if begin:
+        match packed_as(path):
+            case ".gz":
+                stream = gzip.GzipFile(fileobj=file)
+            case ".bz2":
+                stream = _Bzip2(file)
+            case ".zst":
+                stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+    opened: Any = file if stream is None else io.BufferedReader(_Decompressed(file, stream))
+    if sentence := foreign(begin if stream is None else opened.peek(LOOKED_AT)):
+        opened.close()
+        raise ValueError(sentence)
+    return opened
 
 
 def opened_text(file: File) -> Any:
@@ -81,12 +89,6 @@ class _Transcoded(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-def _has_bytes(file: Any) -> bool:
-    there = bool(file.read(1))
-    file.seek(0)
-    return there
 
 
 class _Decompressed(io.RawIOBase):
@@ -167,7 +169,7 @@ def _whole_lines_of(head: bytes, limit: int) -> bytes:
 
 def parts_by_bytes(file: File, size: int) -> list[tuple[int, int]]:
     """Where the parts of a file begin and end; a compressed file cannot be cut."""
-    if file.path.endswith(PACKED):
+    if packed_as(file.path):
         return [(0, 0)]
     return [(start, min(start + size, file.bytes)) for start in range(0, file.bytes, size)]
 
@@ -180,7 +182,7 @@ def whole_lines(part: Part) -> Iterator[tuple[int, bytes]]:
         offset = part.start
         if part.start:
             # the line before start, if it ends just there, is what tells that a line begins at start
-            if part.file.path.endswith(PACKED):
+            if packed_as(part.file.path):
                 left = part.start - 1
                 while left and (data := file.read(min(left, 1 << 20))):
                     left -= len(data)

@@ -29,6 +29,7 @@ from beam_joins.pipelines.formats.columnar import (
 )
 from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Storage, Whole
+from beam_joins.pipelines.formats.first_bytes import foreign_file
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -105,7 +106,8 @@ def opened(path: str, storage: Storage | None = None, **options: Any) -> Iterato
         except (pa.ArrowException, UnicodeDecodeError) as error:
             if isinstance(error, OSError):
                 raise
-            raise ValueError(f"is not a Parquet file, or is damaged ({str(error).splitlines()[0]})") from error
+            other = foreign_file(path, _MAGIC) if storage is None else ""
+            raise ValueError(other or f"is not a Parquet file, or is damaged ({str(error).splitlines()[0]})") from error
 
 
 def whole_parquet(file: Growing) -> Iterator[Whole]:

@@ -20,6 +20,15 @@ PACKED: Final = (".gz", ".bz2", ".zst")
 """The suffixes of compressed files, behind those of their format."""
 
 
+def packed_as(path: str) -> str:
+    """The suffix by which a file is compressed, one of :data:`PACKED`, or none.
+
+    >>> packed_as("in/a.jsonl.GZ"), packed_as("in/a.gz.csv")
+    ('.gz', '')
+    """
+    return next((packed for packed in PACKED if path.lower().endswith(packed)), "")
+
+
 class FormatName(NamedTuple):
     """A format by its name, which with underscores is that of its module, its ``title`` for people and the suffixes of its
     files; these may be ``packed``: compressed as a whole.
@@ -37,9 +46,8 @@ class FormatName(NamedTuple):
 
     def is_of(self, path: str) -> bool:
         """Whether a path has one of the suffixes."""
-        for packed in PACKED if self.packed else ():
-            path = path.removesuffix(packed)
-        return path.lower().endswith(self.suffixes)
+        path = path.lower()
+        return (path.removesuffix(packed_as(path)) if self.packed else path).endswith(self.suffixes)
 
 
 FORMATS: Final = (
@@ -50,6 +58,13 @@ FORMATS: Final = (
     FormatName("csv", "CSV", (".csv",), packed=True),
     FormatName("msgpack", "MessagePack", (".msgpack",), packed=True),
 )
+_OTHERS: Final = {
+    ".tsv": "is CSV with tabs: let its name end in .csv, and say --delimiter=tab (delimiter=) if its header does not show it",
+    ".xlsx": "is a spreadsheet and no text: save its sheet as CSV",
+    ".xls": "is a spreadsheet and no text: save its sheet as CSV",
+    ".orc": "is an ORC file, which is not read: write it as Parquet",
+}
+"""The suffixes of other files that hold tables, with what to do about them."""
 FORMAT_NAMES: Final = tuple(each.name for each in FORMATS)
 
 
@@ -74,6 +89,8 @@ def format_of(what: str, path: str, formats: Sequence[Format] = FORMAT_NAMES) ->
     for each in possible:
         if each.is_of(path):
             return each
+    if remedy := next((remedy for suffix, remedy in _OTHERS.items() if path.lower().endswith(suffix)), ""):
+        raise InputError(f"{what}: {path} {remedy}")
     suffixes = ", ".join(suffix for each in possible for suffix in each.suffixes)
     packed = titles_of(each for each in possible if each.packed)
     packed = f"{packed} also with {' or '.join(PACKED)}"

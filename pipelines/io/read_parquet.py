@@ -17,7 +17,7 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.lakes import require_plain
-from beam_joins.pipelines.base.paths import files_at, is_local, require_file_system, require_seen
+from beam_joins.pipelines.base.paths import files_at, is_local, none_at, require_file_system, require_seen
 from beam_joins.pipelines.formats.columnar import require_names
 from beam_joins.pipelines.formats.parquet import require_held
 from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
@@ -62,7 +62,7 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
         self._sizes = {file.path: file.bytes for file in files if not is_folder or file.path.endswith(SUFFIX)}
         self.paths = list(self._sizes)
         if not self.paths:
-            raise InputError(f"there is no file {path}")
+            raise InputError(none_at(path))
 
     @property
     def bytes(self) -> int:

@@ -149,6 +149,12 @@ def test_a_quote_without_an_end_makes_one_bad_line(tmp_path: Path, monkeypatch: 
         ),
         (b"id\n\x81\n", ["--encoding=cp1252"], "rows: p.csv is not text of the encoding cp1252: "),
         (b"\xff\xfei\x00d\x00\n", [], "rows: p.csv is not text of the encoding utf-16: "),
+        (
+            b'id,updated_at,name\n1,2,"a \\"b\\" c"\n',
+            ["--sequence-by=", "--apply-as-deletes="],
+            "rows: p.csv, line 2: quotes have a backslash before them, where CSV doubles them: write the file so",
+        ),
+        (b"PK\x03\x04\x14\x00", [], "rows: p.csv is a ZIP archive, as spreadsheets (.xlsx) are: "),
     ],
 )
 def test_what_is_no_csv_of_columns_is_one_sentence(beam_joins: Run, content: bytes, options: list[str], sentence: str) -> None:

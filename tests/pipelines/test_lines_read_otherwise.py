@@ -53,7 +53,7 @@ def test_a_carriage_return_within_a_line_of_csv_begins_no_record_and_a_newline_i
 def test_a_csv_file_whose_lines_end_in_carriage_returns_alone_is_refused_and_not_taken_for_an_empty_one(run: Run) -> None:
     write("c.jsonl", CUSTOMER)
     Path("o.csv").write_bytes(b"\r".join([",".join(GOOD).encode(), ",".join(map(str, GOOD.values())).encode()]))
-    assert one_sentence(run("--orders", "o.csv", *FILES)).startswith("orders: o.csv begins with b'order_id,")
+    assert one_sentence(run("--orders", "o.csv", *FILES)).startswith("orders: o.csv has lines that end with a carriage return alone: ")
 
 
 @pytest.mark.parametrize("quote", ["", '"'])

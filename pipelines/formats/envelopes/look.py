@@ -13,7 +13,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, is_pattern, require_one_table
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.pipelines.formats.registry import PACKED
+from beam_joins.pipelines.formats.registry import packed_as
 
 _TABLES_SHOWN: Final = 10
 
@@ -117,7 +117,7 @@ def absent_table(name: str, files: Sequence[File]) -> tuple[str, str]:
     """
     tables = (change.table for change in changes_in(name, [replace(file, table="") for file in files]))
     sentence = sentence_on(name, files[0].table, tables)
-    if sentence and any(0 < file.look_bytes < file.bytes or (file.look_bytes and file.path.endswith(PACKED)) for file in files):
+    if sentence and any(0 < file.look_bytes < file.bytes or (file.look_bytes and packed_as(file.path)) for file in files):
         return "", f"{sentence} (only the beginning of each file was looked at)"
     if sentence and (bad := next((file for file in files if ENVELOPES[file.format].has_faults(file)), None)):
         return "", f"{sentence} (but {bad.shown} has events that cannot be used)"  # which the run is to name

@@ -11,7 +11,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.slot_lines import TRANSACTION, Line, cut_apart, end_of_cut, line_of, place_text
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.lines import whole_lines
-from beam_joins.pipelines.formats.registry import PACKED
+from beam_joins.pipelines.formats.registry import packed_as
 
 _WINDOW: Final = 1 << 16
 
@@ -258,7 +258,7 @@ def _tail(file: File) -> tuple[_Tail | None, int | None, int | None]:
     """The transaction without its end that stands last, the end of the last one that has it, and where the
     last line begins if it is cut off.
     """
-    size, packed = _WINDOW, file.path.endswith(PACKED)
+    size, packed = _WINDOW, packed_as(file.path)
     while True:
         start = file.start if packed else max(file.start, file.bytes - size)
         tail, last, cut = _last(_lines(file, start))
