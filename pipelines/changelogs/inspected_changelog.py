@@ -179,6 +179,8 @@ class Changelog:
                     of_command if self.columns.side is not None else "read them with ReadChangeEvents"
                 )
             remedy = next((NOT_READ[each] for each in columns if each in NOT_READ), remedy)
+            if of_folder := next((column for _, column in missing if f"/{column}=" in self.files[0].path), None):
+                remedy = f"'{of_folder}' stands in the name of a folder alone, which is not read: write it into the files as well"
             raise InputError(f"{self.name} have {absent}: {self.files[0].shown} has {', '.join(map(written_name, columns))}; {remedy}")
         if order:
             raise InputError(f"{self.name}: {order}")

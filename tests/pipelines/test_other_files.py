@@ -76,3 +76,10 @@ def test_a_name_that_is_no_utf8_is_shown_by_its_bytes() -> None:
     Path("a\udcff.jsonl").write_bytes(ROWS)
     with pytest.raises(InputError, match=r"^rows: the name of the file b'.*a\\xff.jsonl' is no UTF-8: rename it"):
         found("*.jsonl")
+
+
+def test_a_column_that_the_name_of_a_folder_has_is_told_so() -> None:
+    Path("day=1").mkdir()
+    Path("day=1/a.jsonl").write_bytes(ROWS)
+    with pytest.raises(InputError, match="'day' stands in the name of a folder alone, which is not read"):
+        found("day=*/*.jsonl").require_all([("--key", "day")])
