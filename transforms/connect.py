@@ -70,6 +70,7 @@ from beam_joins.transforms.engine.stages.prepared import prepared
 from beam_joins.transforms.engine.stages.replay import InlineRoute as Route
 from beam_joins.transforms.engine.stages.replay_options import ReplayOptions, folder_for
 from beam_joins.transforms.engine.stages.table_rows import last_of_each, newest
+from beam_joins.transforms.engine.untaken_drops import step_named, tell_no_drops
 
 __all__ = [
     "ABSENT_DELETES",
@@ -142,10 +143,12 @@ __all__ = [
     "rows_of",
     "schema_text",
     "share_lease",
+    "step_named",
     "struct_of",
     "suggested_partitions",
     "table_type",
     "take_lease",
+    "tell_no_drops",
     "text",
     "text_schema",
     "unreachable",

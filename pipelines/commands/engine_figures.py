@@ -1,6 +1,5 @@
 """Reads the engine's metrics after a run (``docs/metrics.md``), and adds them up by labelled step."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -18,6 +17,7 @@ from beam_joins.transforms.connect import (
     SUPERSEDED_ROWS,
     TURN_MICROS,
     UNMATCHED,
+    step_named,
 )
 
 
@@ -32,18 +32,6 @@ class StepFigures(NamedTuple):
     seconds: float = 0.0
     absent_deletes: int = 0
     superseded_rows: int = 0
-
-
-def step_named(label_of_runner: str, steps: Sequence[str]) -> str:
-    """The outermost step in a runner's name of a step; some runners write Beam's identifier in place of the label.
-
-    >>> on_spark = "ref_AppliedPTransform_Left-rows-Replay-Run_24"
-    >>> step_named("Left rows/Replay/Run", ["Left rows"]), step_named(on_spark, ["Left", "Left rows"])
-    ('Left rows', 'Left rows')
-    """
-    label = label_of_runner.removeprefix("ref_AppliedPTransform_")
-    meant = [step for step in steps if label.startswith((f"{step}/", f"{re.sub('[^A-Za-z0-9]+', '-', step)}-"))]
-    return max(meant, key=len, default=label_of_runner.split("/", maxsplit=1)[0])
 
 
 class EngineFigures(NamedTuple):

@@ -34,6 +34,7 @@ from beam_joins.transforms.connect import (
     growing_partitions,
     prepared,
     suggested_partitions,
+    tell_no_drops,
 )
 
 StartRunner: TypeAlias = Callable[[int], AbstractContextManager[PipelineOptions]]
@@ -89,6 +90,7 @@ def built_pipeline(
     if job.read_again:
         replay.beam_joins_changed = "rebuild"
     pipeline = beam.Pipeline(options=options)
+    tell_no_drops(pipeline)
     os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:
         folder.attach(pipeline, read_again=[f"{name.capitalize()}/Table" for name in job.read_again])

@@ -188,3 +188,11 @@ def test_a_bad_change_is_dropped_without_the_others_of_its_transaction(beam_join
     assert "name them (--key, or key=), or read the slot with include-pk" in beam_joins(*command).err
     Path("t.jsonl").write_text('{"nextlsn":"0/10","timestamp":"2026-01-01 00:00:00+00","change":[\n')
     assert "t.jsonl, line 1: a part of a transaction: read the slot without pretty-print" in beam_joins(*command, "--key=id").err
+
+
+def test_dropped_records_are_told_by_the_summary_alone(beam_joins: Run, caplog: pytest.LogCaptureFixture) -> None:
+    write("rows.jsonl", *[{"id": 1, "lsn": 1, "updated_at": 1, "op": "c"}] * 2)
+    ran = beam_joins("table", "--input=rows.jsonl", "--latest=now.jsonl")
+    assert ran.code == 0
+    assert "the same record again" in ran.out, ran.out
+    assert [each for each in caplog.records if each.name == "beam_joins"] == []

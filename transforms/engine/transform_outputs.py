@@ -15,6 +15,7 @@ from beam_joins.transforms.engine.construction.fingerprints import label_of
 from beam_joins.transforms.engine.construction.output_types import Handled, HandledTableOutputs, Table, TableOutputs
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.transform import In, Out, Transform
+from beam_joins.transforms.engine.untaken_drops import tell_drops
 from beam_joins.user_functions import ExceptionClass
 
 
@@ -92,7 +93,8 @@ class HandlesExceptions(Transform[In, Out], Generic[In, Out, OutAndBad]):
     def outputs_of(self, pvalue: Any) -> Any:
         """The outputs for the inputs."""
         applied = copy.copy(self)
-        applied.handling = Handling(_label(self, pvalue), self._exc_class)
+        pcoll = _first(pvalue)
+        applied.handling = Handling(type(self).__name__ if pcoll is None else label_of(pcoll.pipeline), self._exc_class)
         return self._with_bad(applied.build(pvalue), applied.handling.bad())
 
     def _with_bad(self, built: Any, bad: PCollection[Any] | None) -> Any:
@@ -132,6 +134,12 @@ class WithOutputs(HandlesExceptions[In, Out, Handled[Out]], Generic[In, Out, All
         all_outputs._all_outputs = True
         return cast("HandlesExceptions[In, All, AllAndBad]", all_outputs)
 
+    def outputs_of(self, pvalue: Any) -> Any:
+        """The outputs for the inputs."""
+        if (pcoll := _first(pvalue)) is not None:
+            tell_drops(pcoll.pipeline, label_of(pcoll.pipeline), are_taken=self._all_outputs)
+        return super().outputs_of(pvalue)
+
     def _with_bad(self, built: Any, bad: PCollection[Any] | None) -> Any:
         if not self._all_outputs:
             return super()._with_bad(built[0], bad)
@@ -157,8 +165,8 @@ class MakesTable(WithOutputs[In, Table, TableOutputs, HandledTableOutputs]):
     outputs = (TableOutputs, HandledTableOutputs)
 
 
-def _label(transform: beam.PTransform[Any, Any], pvalue: Any) -> str:
-    """The full label by which a transform is being applied."""
+def _first(pvalue: Any) -> PCollection[Any] | None:
+    """The first collection that a transform is applied to."""
     inputs = list(pvalue.values()) if isinstance(pvalue, dict) else pvalue
     pcoll = inputs[0] if isinstance(inputs, tuple | list) and inputs else inputs
-    return label_of(pcoll.pipeline) if isinstance(pcoll, PCollection) else type(transform).__name__
+    return pcoll if isinstance(pcoll, PCollection) else None

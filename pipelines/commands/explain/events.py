@@ -16,6 +16,7 @@ from beam_joins.iso_times import EPOCH, NO_TIME
 from beam_joins.pipelines.formats.changelog_columns import Columns, plain_key, reference_at
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES
 from beam_joins.pipelines.runners.runner import ENGINE
+from beam_joins.transforms.connect import tell_no_drops
 
 LEFT, RIGHT, RESULT, DROPPED = "left", "right", "result", "dropped"
 NOTHING: Final = "-"
@@ -91,6 +92,7 @@ def events_of(left: ExplainedSide, right: ExplainedSide, *, how: How, foreign_ke
     with tempfile.TemporaryDirectory(prefix="beam-joins-") as directory:
         path = os.path.join(directory, "events")
         with beam.Pipeline(options=PipelineOptions([], runner=ENGINE)) as pipeline:
+            tell_no_drops(pipeline)
             sides = [
                 pipeline
                 | f"read {name}" >> beam.Create(side.elements(foreign_key if name == LEFT else ()))
