@@ -31,7 +31,14 @@ from beam_joins.transforms.engine.construction.option_checks import choice, colu
 from beam_joins.transforms.engine.construction.output_types import TableOutputs
 from beam_joins.transforms.engine.construction.plain_rows import PlainRows
 from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
-from beam_joins.transforms.engine.construction.table_type import TableType, at_first_position, begins_anew, is_batches, table_type
+from beam_joins.transforms.engine.construction.table_type import (
+    TableType,
+    at_first_position,
+    begins_anew,
+    compared_as,
+    is_batches,
+    table_type,
+)
 from beam_joins.transforms.engine.files.claim import (
     Claim,
     ClaimInStore,
@@ -112,6 +119,7 @@ __all__ = [
     "claim_at",
     "claim_of",
     "columns",
+    "compared_as",
     "create_file",
     "declared_schema",
     "end_lease",

@@ -14,8 +14,17 @@ from beam_joins.transforms.engine.broadcast import broadcast_join, is_small, wai
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, require_bounded, two_tables
 from beam_joins.transforms.engine.construction.option_checks import choice, flag
 from beam_joins.transforms.engine.construction.output_types import TwoTables
-from beam_joins.transforms.engine.construction.table_type import CHECKED, WHOLE, TableType, as_table, physical_of
-from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.construction.table_type import CHECKED, WHOLE, TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.joins import (
+    by_reference,
+    combined_type,
+    compared_keys,
+    in_one_text,
+    in_sides,
+    joined_table,
+    options_compared,
+    referring_rows,
+)
 from beam_joins.transforms.engine.stages.prepared import prepared
 from beam_joins.transforms.engine.stages.referring import keys_like, listed_references, one_reference
 from beam_joins.transforms.engine.stages.replay_options import has_one_turn
@@ -121,6 +130,10 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
         self._joiner = joiner
         self._schema = schema
 
+    def options_of_state(self, inputs: Sequence[PCollection[Any]]) -> dict[str, Any]:
+        """The options, and the forms in which keys are compared."""
+        return super().options_of_state(inputs) | options_compared(self._foreign_key, inputs)
+
     def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The joined table and the dropped records."""
         left, right = two_tables("ForeignKeyJoin", pvalue)
@@ -131,6 +144,8 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
         broadcast = not by_pair and has_one_turn(left) and has_one_turn(right)
         broadcast = broadcast and (is_small(right) if self._broadcast is None else self._broadcast)
         broadcast = broadcast and not waits_for(right, left)
+        compared = compared_keys("ForeignKeyJoin", self._foreign_key, table_type(left), table_type(right))
+        broadcast = broadcast and not any(each.right for each in compared)
         sides = in_sides(prepared(left, needs="whole" if broadcast else "checked"), right)
         functions, types = self.handling.functions, sides.types
         is_final = physical_of(sides.left).is_in("final")
@@ -141,13 +156,16 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
             references = listed_references(self._foreign_keys, self._called, functions, types[0], keys)
         else:
             references = one_reference("foreign_key", self._foreign_key, self._called, functions, types[0], keys)
+        sides, references = in_one_text(sides, references, compared)
+        types = sides.types
         common_key_type("ForeignKeyJoin", TableType(references.type), types[1], "foreign keys")
         if by_pair:
             shape = Shape(self._how, "both", "combined_key")
             result = TableType(combined_type(references, types), join.type, order)
         else:
             shape = Shape(self._how, "foreign_key", "left_key", together=broadcast)
-            result = TableType(types[0].key, join.type, order, types[0].windowed)
+            joined_columns = types[0].compared.joined_with(types[1].compared, self._joiner)
+            result = TableType(types[0].key, join.type, order, types[0].windowed, compared=joined_columns)
         columns = columns_read(self._joiner, values_joined([self._how]))
         rows = referring_rows(references, shape, types[0], columns[0])
         arguments: dict[str, Any] = {

@@ -90,7 +90,8 @@ class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
         run = beam.FlatMap(mapped).with_output_types(ChangeBatch)
         table = self.handling.apply("Map", run, in_batches(pvalue))
         table.element_type = ChangeBatch
-        return as_table(table, of_table._replace(value=value), physical_of(pvalue)._replace(bytes=None))
+        compared = of_table.compared._replace(values=())  # the function may have given values that are equal one text
+        return as_table(table, of_table._replace(value=value, compared=compared), physical_of(pvalue)._replace(bytes=None))
 
 
 def _type_given(fn: Any, kind: pa.DataType) -> pa.DataType:

@@ -20,7 +20,16 @@ from beam_joins.transforms.engine.construction.input_checks import common_key_ty
 from beam_joins.transforms.engine.construction.option_checks import choice, function
 from beam_joins.transforms.engine.construction.output_types import TwoTables
 from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table
-from beam_joins.transforms.engine.joins import by_reference, combined_type, in_sides, joined_table, referring_rows
+from beam_joins.transforms.engine.joins import (
+    by_reference,
+    combined_type,
+    compared_keys,
+    in_one_text,
+    in_sides,
+    joined_table,
+    options_compared,
+    referring_rows,
+)
 from beam_joins.transforms.engine.stages.prepared import prepared
 from beam_joins.transforms.engine.stages.referring import keys_like, one_reference
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
@@ -97,6 +106,10 @@ class OneToManyJoin(MakesTable[TwoTables]):
         self._key_inverse = key_inverse
         self._schema = schema
 
+    def options_of_state(self, inputs: Sequence[PCollection[Any]]) -> dict[str, Any]:
+        """The options, and the forms in which keys are compared."""
+        return super().options_of_state(inputs) | options_compared(self._foreign_key, inputs[::-1])
+
     def build(self, pvalue: Any) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The joined table and the dropped records."""
         one, many = two_tables("OneToManyJoin", pvalue)
@@ -105,6 +118,8 @@ class OneToManyJoin(MakesTable[TwoTables]):
         join = joiner_in_columns(self._joiner, functions, self._schema, types=(sides.value_types[1], sides.value_types[0]))
         keys = keys_like(types[1], "the foreign key")
         references = one_reference("foreign_key", self._foreign_key, self._called, functions, types[0], keys)
+        sides, references = in_one_text(sides, references, compared_keys("OneToManyJoin", self._foreign_key, *types))
+        types = sides.types
         common_key_type("OneToManyJoin", TableType(references.type), types[1], "foreign keys")
         key = Any if self._key_mapper else combined_type(references, types)
         result = TableType(key, join.type, common_order("OneToManyJoin", *types))

@@ -7,6 +7,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.how import How
 from beam_joins.joiner import SIDES, Joiner, columns_read, joiner_in_columns, values_joined
+from beam_joins.keys.compared import ComparedTable, comparisons
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, common_windowing, tables_by_name
 from beam_joins.transforms.engine.construction.option_checks import choice, columns
 from beam_joins.transforms.engine.construction.output_types import Handled, Table, Tables
@@ -99,6 +100,7 @@ class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
         first, *others = types.values()
         key = first.key
         for other in others:
+            _require_equal_texts(first, other)
             key = common_key_type(_NAME, TableType(key), other)
             common_windowing(_NAME, first, other)
         joined = key_joined_table(
@@ -109,4 +111,19 @@ class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
             hows=self._hows,
             handling=self.handling,
         )
-        return as_table(joined, TableType(key, join.type, common_order(_NAME, *types.values()), first.windowed), WHOLE)
+        order, compared = common_order(_NAME, *types.values()), ComparedTable(first.compared.key)
+        return as_table(joined, TableType(key, join.type, order, first.windowed, compared=compared), WHOLE)
+
+
+def _require_equal_texts(one: TableType, other: TableType) -> None:
+    """Raise ``ValueError`` for keys that their database has equal where their texts differ."""
+    try:
+        forms = [form for each in comparisons(one.compared.key, other.compared.key) for form in (each.left, each.right)]
+    except ValueError as error:
+        raise ValueError(f"{_NAME}: {error}") from None
+    if any(forms):
+        words = " and ".join(column.words for key in (one.compared.key, other.compared.key) for column in key if column)
+        raise ValueError(
+            f"{_NAME}: {words}, of which equal values may have unlike texts: join them by ForeignKeyJoin, with the key of the left "
+            "table as its foreign_key"
+        )

@@ -4,11 +4,13 @@ import itertools
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from beam_joins.errors import InputError
+from beam_joins.keys.compared import ComparedColumn
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.first_look import (
     absent_columns,
@@ -38,7 +40,7 @@ _COMPRESSION: Final = 8
 
 class DatabaseTable(NamedTuple):
     """A table as its database has it now: its full name, its key, its columns with their types, the names that the database
-    gives to these, and what keys in the columns hold, in words.
+    gives to these, what keys in the columns hold, in words, and the columns as the database compares them.
     """
 
     name: str
@@ -48,6 +50,7 @@ class DatabaseTable(NamedTuple):
     kinds: Mapping[str, Kind]
     has_texts: bool = False
     """Whether the values are read of the texts that the database writes of them."""
+    compared: Mapping[str, ComparedColumn] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError
 from beam_joins.how import How
+from beam_joins.keys.compared import ComparedColumn, ComparedTable, comparisons
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
@@ -22,6 +23,7 @@ from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.formats.change_records import ChangeRecords, Made, TableRecords, TextRecords
+from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
 from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
@@ -151,6 +153,7 @@ class Job:
             )
         for column, of_key in zip(columns, keys, strict=True):
             reference, key = left.kind_of(column), right.kind_of(of_key)
+            self._check_compared(_compared(left, column), _compared(right, of_key), reference, key)
             if (units := _units_of_texts((left, column), (right, of_key))) is not None:
                 raise InputError(
                     f"the {left.name}' column '{column}' is {units[0]} and the {right.name}' column '{of_key}' {units[1]}: their keys "
@@ -168,6 +171,35 @@ class Job:
             held = (f"of the {each.name} hold {' and '.join(kind)}" for each, kind in zip((left, right), kinds, strict=True))
             raise InputError(f"keys {', those '.join(held)}: {self.names.no_match}")
 
+    def _check_compared(
+        self, one: ComparedColumn | None, other: ComparedColumn | None, reference: Kind | None, key: Kind | None
+    ) -> None:
+        """Raise InputError for columns of a database that it compares otherwise than the join would."""
+        if one is None or other is None:
+            return
+        try:
+            compared = one.compared_with(other)
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        pair = f"{one.words} and {other.words}"
+        if reference != key:
+            raise InputError(f"{pair}, whose keys are {reference} and {key}: {self.names.no_match}; {one.made_one_with(other)}")
+        if not self.foreign_key and reference == "text" and (compared.left or compared.right):
+            keys = ",".join(self.changelogs[0].columns.key)
+            raise InputError(f"{pair}, of which equal values may have unlike texts: join them with --foreign-key {keys}")
+
+    @property
+    def compared(self) -> tuple[ComparedTable, ComparedTable]:
+        """The tables of a join by a reference as their database compares it with the key; numbers are compared as they are."""
+        left, right = self.changelogs
+        refers, of_key = (
+            tuple(
+                _compared(changelog, column) if kind == "text" else None for column, kind in zip(columns, self.kinds()[1], strict=True)
+            )
+            for changelog, columns in ((left, self.foreign_key), (right, right.columns.key))
+        )
+        return ComparedTable(values=((REFERENCE, refers),)), ComparedTable(of_key)
+
     def _added(self, side: int) -> str | None:
         """The column of the result that rows taken as they come must not have."""
         others = [share.nested for other, share in self.shares.items() if other != side and share.nested]
@@ -177,6 +209,9 @@ class Job:
         """The remarks of the summary on inputs and on folders."""
         of_inputs = [(*changelog.layouts(), *changelog.doubts(), *remarks_on(changelog)) for changelog in self.changelogs]
         remarks = [*self.made, *itertools.chain.from_iterable(of_inputs)]
+        if self.foreign_key:
+            left, right = self.compared
+            remarks += [each.note for each in comparisons(left.columns(REFERENCE), right.key) if each.note]
         for side, share in self.shares.items():
             if share.columns is None or share.allowed is not None:
                 of = self.changelogs[side]
@@ -420,6 +455,11 @@ class Job:
             except ValueError as error:
                 raise InputError(f"{option}: {path}: {error}") from error
         return Output(name, path, records, member=records.form, owner=owner, in_parts=in_parts)
+
+
+def _compared(changelog: Changelog, column: str) -> ComparedColumn | None:
+    """The column as its database compares it."""
+    return None if changelog.table is None else changelog.table.compared.get(column)
 
 
 def _units_of_texts(*keys: tuple[Changelog, str]) -> list[str] | None:

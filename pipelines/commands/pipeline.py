@@ -31,6 +31,7 @@ from beam_joins.transforms.connect import (
     ReplayOptions,
     StateFolder,
     begins_anew,
+    compared_as,
     growing_partitions,
     prepared,
     suggested_partitions,
@@ -171,6 +172,8 @@ def _result(
         facts.append(left | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))
     # what is remembered must have the same columns in all runs, with a report and without
     keeps_reference = bool(reading.reference) and (job.reports or goes_on)
+    if refers:
+        tables = [compared_as(each, compared) for each, compared in zip(tables, job.compared, strict=True)]
     if of_finals:
         tables = [prepared(each, f"Final {of.name}", needs="final") for each, of in zip(tables, job.changelogs, strict=True)]
     joins = join_of(job.how, job.select, job.shares, forms, refers=bool(refers), keeps_reference=keeps_reference)

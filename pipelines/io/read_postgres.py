@@ -115,7 +115,8 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             described = DatabaseTable(full, (), published.columns, dict(published.table.shape), published.kinds, has_texts=True)
             schema = columns_of_runs(described, key, self._schemas[name], stored, is_first=is_first)
             rows = rows_of_table(read.files_of(full, key), key, schema, nested=False)._replace(options={"key": list(key)})
-            table = ReadTable(rows.table(emit=self._emit, without_earlier=self._without_earlier).of_run)
+            reads = rows.table(emit=self._emit, without_earlier=self._without_earlier)
+            table = ReadTable(reads._replace(compared=published.compared_by(key)).of_run)
             tables[name] = begin | (table if self._alone else name >> table)
         return tables[self._names[0]] if self._alone else tables
 

@@ -21,6 +21,8 @@ SETTINGS = {
     "max_wal_size": "4GB",
     "listen_addresses": "127.0.0.1",
 }
+PLUGINS = {"output_plugin_libraries": "'pgoutput, test_decoding, wal2json'"}
+"""The plugins that roles may use, of servers that ask for them: PostgreSQL 15.20, 16.15, 17.11, 18.6 and later ones."""
 
 
 @contextmanager
@@ -51,9 +53,8 @@ def server(bin_: Path, port: int | None = None, copy: Path | None = None, *, pro
             run_as_root = ["chown", "--recursive", user, data] if user is not None else ["true"]
             subprocess.run(list(map(str, run_as_root)), check=True)
             data.chmod(0o700)
-        options = " ".join(
-            f"-c {name}={value}" for name, value in {**SETTINGS, "unix_socket_directories": directory, "port": port}.items()
-        )
+        settings = {**SETTINGS, **_known(bin_, PLUGINS), "unix_socket_directories": directory, "port": port}
+        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         # pg_ctl hands its pipes to the server, so nothing may wait for their end
         started = [str(bin_ / "pg_ctl"), "--pgdata", str(data), "--log", str(log), "--wait", "--options", options, "start"]
         subprocess.run(started, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=directory)
@@ -65,3 +66,10 @@ def server(bin_: Path, port: int | None = None, copy: Path | None = None, *, pro
             run(bin_ / "pg_ctl", "--pgdata", data, "--mode", "immediate", "--wait", "stop")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _known(bin_: Path, settings: dict[str, str]) -> dict[str, str]:
+    """The settings that a server knows."""
+    described = subprocess.run([bin_ / "postgres", "--describe-config"], check=True, capture_output=True, text=True).stdout
+    known = {line.partition("\t")[0] for line in described.splitlines()}
+    return {name: value for name, value in settings.items() if name in known}

@@ -24,8 +24,8 @@ class GoesOn(Protocol):
     reader: Mapping[str, Any]
     """The options of the reader that it is a part of."""
 
-    def options_of_state(self) -> Mapping[str, Any]:
-        """The options on which its state depends."""
+    def options_of_state(self, inputs: Sequence[PCollection[Any]]) -> Mapping[str, Any]:
+        """The options on which its state depends where it has these inputs."""
 
     def rules_for(self, inputs: list[PCollection[Any]]) -> Rules:
         """The verdicts on changes where it has these inputs."""
@@ -47,7 +47,8 @@ def continued(transform: GoesOn, inputs: Any, folder: StateFolder) -> Any:
     upstream = [nearest_upstream(each, public) for each in collections]
     plan = folder.plan
     before = plan.before.transforms.get(label)
-    properties = fingerprint(type(transform).__name__, transform.options_of_state(), collections, upstream, before, transform.reader)
+    options = transform.options_of_state(collections)
+    properties = fingerprint(type(transform).__name__, options, collections, upstream, before, transform.reader)
     decision = plan.decide(label, properties, transform.rules_for(collections), sum(upstream, within))
     public[label] = Applied(transform, inputs, transform.table_stage)
     if decision.verdict != "rebuilt":

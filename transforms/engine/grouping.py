@@ -113,6 +113,9 @@ class GroupedTable(MakesTable[TableInput]):
         require_tables(type(self).__name__, pvalue)
         table, handling, fold = prepared(pvalue, needs="checked"), self.handling, self.fold()
         of_table, functions = table_type(table), handling.functions
+        if isinstance(self._group_by, str | list | tuple):
+            for column in filter(None, of_table.compared.columns(self._group_by)):
+                column.compared_alone()
         grouping = Grouping(of_table, functions, self._group_by, self._of)
 
         def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:

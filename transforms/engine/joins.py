@@ -2,9 +2,11 @@
 partition to another have a way back.
 """
 
+import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
@@ -13,9 +15,11 @@ from beam_joins.batch import ChangeBatch
 from beam_joins.how import How
 from beam_joins.joiner import SIDES, Join, narrowed
 from beam_joins.key_join import KeyState, key_join, key_step
+from beam_joins.keys.compared import Comparison, Form, comparisons, in_forms, without_spellings
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import joined_keys, kinds
 from beam_joins.keys.nested import CombinedKeyType
+from beam_joins.keys.opaque import is_opaque
 from beam_joins.overlap import OverlapState, overlap_in_parts, step
 from beam_joins.overlap_events import Shape
 from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
@@ -23,10 +27,10 @@ from beam_joins.sorting import combine_chunks, integers, valid
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.blocks.notes import keys_may_meet, together
-from beam_joins.transforms.engine.construction.table_type import TableType, physical_of, table_type
+from beam_joins.transforms.engine.construction.table_type import TableType, as_table, physical_of, table_type
 from beam_joins.transforms.engine.stages.laid_batches import flattened
 from beam_joins.transforms.engine.stages.prepared import prepared
-from beam_joins.transforms.engine.stages.referring import References
+from beam_joins.transforms.engine.stages.referring import References, Referred
 from beam_joins.transforms.engine.stages.replay import Replay, Route, RowRouter
 from beam_joins.transforms.engine.stages.table_rows import batch_rows, changes_in_python, no_rows
 from beam_joins.transforms.engine.transform_outputs import Handling
@@ -34,17 +38,21 @@ from beam_joins.transforms.engine.turns.operator import Operator, Turn
 
 LEFT, RIGHT = SIDES
 HALVES = "halves"
+_log: Final = logging.getLogger(__name__)
 
 KeyPart = Callable[[pa.Array], pa.Array]
 """Gives the part of left rows' keys by which they look up right rows."""
 
 
 class Sides(NamedTuple):
-    """The two tables of a join in batches, and their types."""
+    """The two tables of a join in batches, and their types; ``has_spellings``: rows of the right table are known by other texts
+    of their keys than before, so that a row may get another one by a delete and an insert.
+    """
 
     left: PCollection[Any]
     right: PCollection[Any]
     types: tuple[TableType, TableType]
+    has_spellings: bool = False
 
     @property
     def value_types(self) -> tuple[pa.DataType, pa.DataType]:
@@ -62,6 +70,62 @@ def in_sides(left: PCollection[Any], right: PCollection[Any]) -> Sides:
     """Two tables as they come in."""
     left, right = prepared(left, "Left", needs="turns"), prepared(right, "Right", needs="turns")
     return Sides(left, right, (table_type(left), table_type(right)))
+
+
+def compared_keys(transform: str, foreign_key: Any, left: TableType, right: TableType, *, is_told: bool = True) -> list[Comparison]:
+    """How the database of two tables compares the columns of a foreign key and of the key that it refers to; none where that
+    is not known. ``is_told``: a warning says what the database does not compare. Raises ``ValueError``.
+    """
+    names = [foreign_key] if isinstance(foreign_key, str) else foreign_key
+    if not isinstance(names, list | tuple):
+        return []
+    try:
+        made = comparisons(left.compared.columns(names), right.compared.key)
+    except ValueError as error:
+        raise ValueError(f"{transform}: {error}") from None
+    for each in made:
+        if each.note and is_told:
+            _log.warning("%s: %s", transform, each.note)
+    return made
+
+
+def options_compared(foreign_key: Any, tables: Sequence[PCollection[Any]]) -> dict[str, Any]:
+    """The forms of the keys of a left and a right table as an option on which the state of their join depends; none where
+    keys are compared as they are.
+    """
+    if len(tables) != len(SIDES):
+        return {}
+    left, right = map(table_type, tables)
+    made = compared_keys("a join", foreign_key, left, right, is_told=False)
+    forms = [(each.left, each.right) for each in made]
+    return {"compared": forms} if any(map(any, forms)) else {}
+
+
+def in_one_text(sides: Sides, references: References, compared: Sequence[Comparison]) -> tuple[Sides, References]:
+    """The tables and references of a join with keys in the forms that are equal where the database has them equal."""
+    lefts, rights = [each.left for each in compared], [each.right for each in compared]
+    if any(lefts):
+        refers = references.of
+
+        def of(batch: ChangeBatch) -> Referred:
+            made = refers(batch)
+            return made._replace(to=in_forms(made.to, lefts))
+
+        references = references._replace(of=of, type=in_forms(pa.nulls(0, references.type), lefts).type)
+    if any(rights):
+        left_type, right_type = sides.types
+        key = in_forms(pa.nulls(0, right_type.key_column), rights).type
+        of_right = right_type._replace(key=right_type.key if is_opaque(key) else key)
+        respelled = sides.right | "Right as compared" >> beam.Map(_respelled, rights)
+        respelled.element_type = ChangeBatch
+        right = as_table(respelled, of_right, physical_of(sides.right).at_most("checked"))
+        sides = Sides(sides.left, right, (left_type, of_right), has_spellings=True)
+    return sides, references
+
+
+def _respelled(batch: ChangeBatch, forms: Sequence[Form | None]) -> ChangeBatch:
+    columns = {name: getattr(batch, name) for name in ("new", "before", "timestamp", "position", "earlier")}
+    return ChangeBatch(key=in_forms(batch.key, forms), **columns)
 
 
 def combined_type(references: References, types: tuple[TableType, TableType]) -> CombinedKeyType:
@@ -154,7 +218,7 @@ def joined_table(
     rights = sides.right | "Right" >> Route(batch_rows(RIGHT, columns[1]), to=(RIGHT,), size=sides.bytes)
     moving = shape.result == "left_key" and isinstance(looks_up, pa.DataType) and not rejoin
     joined = (lefts[LEFT], rights[RIGHT]) | "Join" >> Replay(
-        handling.functions.replay(_overlapped(join, shape, sides.types, looks_up, moving, finish)),
+        handling.functions.replay(_overlapped(join, shape, sides, looks_up, moving, finish)),
         to=(MAIN, *((HALVES,) if moving else ()), *handling.tags),
         main_type=ChangeBatch,
         check=keys_may_meet(transform, LEFT, RIGHT, *keys),
@@ -231,18 +295,20 @@ def _joined_by_key(names: Sequence[str], types: Sequence[TableType], join: Join,
 def _overlapped(
     join: Join,
     shape: Shape,
-    types: tuple[TableType, TableType],
+    sides: Sides,
     looks_up: KeyPart | pa.DataType,
     moving: bool,
     finish: Callable[[ChangeBatch], ChangeBatch] | None,
 ) -> Operator:
     """The join of the rows of a partition."""
-    no_left, no_right = map(no_rows, types)
+    (no_left, no_right), has_spellings = map(no_rows, sides.types), sides.has_spellings
     if isinstance(looks_up, pa.DataType):
         no_left = looking_up(no_left, pa.nulls(0, looks_up))
 
     def overlapped(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, OverlapState | None]:
         left, right = inputs.get(LEFT, no_left), inputs.get(RIGHT, no_right)
+        if has_spellings:
+            right = without_spellings(right)
         if not isinstance(looks_up, pa.DataType):
             left = looking_up(left, looks_up(combine_chunks(left["key"])))
         if turn.is_only:

@@ -1,7 +1,7 @@
 """A public transform: its options, as given, and its place in runs that go on."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -81,8 +81,8 @@ class Transform(beam.PTransform[In, Out]):
             return self.outputs_of(pvalue)
         return continued(self, pvalue, folder)
 
-    def options_of_state(self) -> dict[str, Any]:
-        """The options on which the state depends."""
+    def options_of_state(self, inputs: Sequence[PCollection[Any]]) -> dict[str, Any]:
+        """The options on which the state depends where it has these inputs."""
         return {name: value for name, value in self._options.items() if name not in _OF_RUN}
 
     def tables_among(self, inputs: list[PCollection[Any]]) -> list[PCollection[Any]]:

@@ -7,11 +7,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from beam_joins.errors import InputError
+from beam_joins.keys.compared import ComparedTable
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant
 from beam_joins.pipelines.formats.reading import Kind
+from beam_joins.pipelines.formats.types.postgres_equality import PostgresColumn
 from beam_joins.pipelines.formats.types.postgres_types import arrow_type
+from beam_joins.pipelines.io.sources.compared_columns import compared_columns
 
 with needs("postgres"):
     from psycopg import sql
@@ -114,6 +117,8 @@ class PublishedTable(NamedTuple):
     born: Mapping[int, int] = MappingProxyType({})
     """The partitions that were made as such and neither detached nor rewritten since, with the transaction that has made them:
     the log of later ones has all their rows."""
+    compared: Mapping[str, PostgresColumn] = MappingProxyType({})
+    """The columns by name, as the database compares their values."""
 
     @property
     def columns(self) -> pa.Schema:
@@ -125,6 +130,11 @@ class PublishedTable(NamedTuple):
         """The kinds of the keys in the columns, in words."""
         held = {"numbers": "whole numbers", "booleans": "true or false"}
         return {column.name: held.get(column.texts, "text") for column in self.table.columns}
+
+    def compared_by(self, key: Sequence[str]) -> ComparedTable:
+        """The columns as the database compares them, in a table by this key."""
+        values = tuple((name, (column,)) for name, column in self.compared.items())
+        return ComparedTable(tuple(self.compared[name] for name in key), values)
 
     @property
     def remembered(self) -> dict[str, Any]:
@@ -267,6 +277,7 @@ def _described(
         unlogged=tuple(name for *_, name, is_unlogged, _ in tree[1:] if is_unlogged),
         places={each: name for each, _, _, name, *_ in tree},
         born={each: since for each, *_, since in tree if since is not None},
+        compared=compared_columns(connection, oid, table),
     )
 
 

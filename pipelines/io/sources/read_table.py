@@ -13,12 +13,13 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins import ChangeBatch, Dropped, TableFromChangelog, vectorized
 from beam_joins.content import Emit
+from beam_joins.keys.compared import ComparedTable
 from beam_joins.pipelines.changelogs.read_records import Read
 from beam_joins.pipelines.formats.changelog_columns import DELETED, KEY, LEFT_OUT, LIFE, LOG, PLACE, TIME
 from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES, Reading
 from beam_joins.pipelines.results.counts import Tally
-from beam_joins.transforms.connect import at_first_position
+from beam_joins.transforms.connect import at_first_position, compared_as
 from beam_joins.unchanged import Complete
 
 
@@ -43,7 +44,8 @@ class ReadOutputs(NamedTuple):
 class Reads(NamedTuple):
     """The transform that reads the rows, as a :class:`~beam_joins.pipelines.changelogs.read_records.Read` or the rows
     alone, the table that they are the changelog of, the names of the columns ``about`` the change beside those of the row,
-    and whether one of these orders the rows (``is_ordered``). ``options`` are those of the reader on which the table depends.
+    whether one of these orders the rows (``is_ordered``), and the columns as their database compares them. ``options`` are those
+    of the reader on which the table depends.
     """
 
     rows: beam.PTransform[PBegin, Any]
@@ -51,6 +53,7 @@ class Reads(NamedTuple):
     about: Sequence[str] = ()
     is_ordered: bool = True
     options: Mapping[str, Any] = MappingProxyType({})
+    compared: ComparedTable = ComparedTable()
 
     def of_run(self, begin: PBegin) -> "Reads":
         """The same in each run."""
@@ -81,7 +84,10 @@ class ReadTable(beam.PTransform[PBegin, Any]):
         reads.table.reader = reads.options
         read = begin | "Rows" >> reads.rows
         rows = read.rows if isinstance(read, Read) else read
-        as_read = (lambda table: table) if reads.is_ordered else at_first_position
+
+        def as_read(table: PCollection[Any]) -> PCollection[Any]:
+            return compared_as(table if reads.is_ordered else at_first_position(table), reads.compared)
+
         if not self._all_outputs:
             return as_read(rows | "Table" >> reads.table)
         made, all_dropped = rows | "Table" >> reads.table.with_outputs()

@@ -71,7 +71,9 @@ class SlotInputs(NamedTuple):
             published = read.tables[full_names[table]]
             key = envelopes[name].key or tuple(published.table.key)
             types = dict(published.table.shape)
-            tables[name] = DatabaseTable(published.table.full_name, key, published.columns, types, published.kinds, has_texts=True)
+            tables[name] = DatabaseTable(
+                published.table.full_name, key, published.columns, types, published.kinds, has_texts=True, compared=published.compared
+            )
         files = {name: read.files_of(full_names[table]) for name, table in self.sources.items()}
         return Spooled(files, tables, [] if not read.files and read.behind < IDLE_BYTES else [_remark(slot.name, read)])
 

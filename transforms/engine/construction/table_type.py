@@ -15,6 +15,7 @@ from apache_beam.typehints.typehints import TupleConstraint, UnionConstraint
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.change import Change
+from beam_joins.keys.compared import ComparedTable
 from beam_joins.keys.nested import CombinedKeyType, WindowedType
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque
 from beam_joins.parameters import Parameterised, parameterised
@@ -41,7 +42,8 @@ class TableType(NamedTuple):
     ``key`` and ``value`` are Arrow types of typed columns, or Python types of opaque ones. The keys of a
     windowed table are ``Windowed[K]``, and ``key`` is K. ``windows`` are all windows of a windowed table,
     where its window function says them. ``anew``: the position at which this run's rows replace all that earlier runs
-    gave, as the pipeline has changed; ``None`` where the table goes on.
+    gave, as the pipeline has changed; ``None`` where the table goes on. ``compared`` are its columns as the database that
+    they come from compares them.
     """
 
     key: Any = Any
@@ -50,6 +52,7 @@ class TableType(NamedTuple):
     windowed: bool = False
     windows: Grid | None = None
     anew: int | None = None
+    compared: ComparedTable = ComparedTable()
 
     @property
     def key_column(self) -> pa.DataType:
@@ -157,6 +160,11 @@ def _anew(pcoll: PCollection[Any]) -> int | Literal["mixed"] | None:
 def at_first_position(table: PCollection[Any]) -> PCollection[Any]:
     """The same table, known to have all its rows at the first position."""
     return as_table(table, table_type(table)._replace(order="first"), physical_of(table))
+
+
+def compared_as(table: PCollection[Any], compared: ComparedTable) -> PCollection[Any]:
+    """The same table, whose columns are known to be compared by their database."""
+    return as_table(table, table_type(table)._replace(compared=compared), physical_of(table))
 
 
 class _Made(NamedTuple):
