@@ -20,6 +20,7 @@ PROMETHEUS = ["prometheus-client>=0.16"]
 YAML = ["apache-beam[yaml]"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 TEST = [
+    "pandas>=2,<3",  # values that functions of users refer to
     *DOCS,
     *POSTGRES,
     *KAFKA,
