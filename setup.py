@@ -1,8 +1,11 @@
 """Metadata and dependencies; the build system and the tools are in pyproject.toml."""
 
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 SPARK = [
     "pyspark>=3.5,<4",  # Beam's Spark runner is built for Spark 3 and Scala 2.12
@@ -54,6 +57,21 @@ BENCH = [
     "tpchgen-cli>=1",
 ]
 
+
+class BuildOfCommit(build_py):
+    """Builds the package with a file that names the commit, for ``beam-joins --version``."""
+
+    def run(self) -> None:
+        """Build it."""
+        super().run()
+        root = Path(__file__).absolute().parent
+        if self.editable_mode or not (root / ".git").exists():
+            return
+        with suppress(OSError, subprocess.CalledProcessError):
+            commit = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty"], capture_output=True, text=True, check=True)
+            Path(self.build_lib, "beam_joins", "commit").write_text(commit.stdout, encoding="utf-8")
+
+
 setup(
     name="beam-joins",
     version="0.1.0",
@@ -74,6 +92,7 @@ setup(
         "Typing :: Typed",
     ],
     python_requires=">=3.11,<3.14",
+    cmdclass={"build_py": BuildOfCommit},
     packages=find_packages(include=["beam_joins*"]),
     entry_points={"console_scripts": ["beam-joins=beam_joins.pipelines.commands.programs:main"]},
     package_data={

@@ -1,12 +1,10 @@
 """Optional packages: their users, and the commands that install them."""
 
-import json
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import distributions
-from typing import Any, Final, Literal
-from urllib.parse import unquote, urlsplit
+from importlib.metadata import PackageNotFoundError, requires
+from typing import Final, Literal
 
 from beam_joins.errors import InputError
 
@@ -41,7 +39,7 @@ def needs(extra: Extra) -> Iterator[None]:
 
 
 def missing(extra: Extra, why: str = "") -> MissingExtra:
-    """The error that names the user of an extra, and the command that installs the extra.
+    """The error that names the user of an extra, and the command that installs its packages.
 
     >>> str(missing("postgres")).partition(": ")[0]
     'PostgreSQL needs psycopg'
@@ -50,28 +48,9 @@ def missing(extra: Extra, why: str = "") -> MissingExtra:
 
 
 def installing(extra: Extra) -> str:
-    """The command that adds an extra to this installation, from where that came."""
-    notes = (each.read_text("direct_url.json") for each in distributions(name="beam-joins"))  # a clone has one without
-    origin = next(filter(None, notes), None)
-    return f"pip install {_requirement(extra, None if origin is None else json.loads(origin))}"
-
-
-def _requirement(extra: Extra, origin: dict[str, Any] | None) -> str:
-    """The requirement that pip is to install; ``origin`` is pip's record of the installation (PEP 610).
-
-    >>> _requirement("kafka", None)
-    "'beam-joins[kafka]'"
-    >>> _requirement("kafka", {"url": "file:///src/beam%20joins", "dir_info": {"editable": True}})
-    "--editable '/src/beam joins[kafka]'"
-    >>> _requirement("kafka", {"url": "https://host/b.git", "vcs_info": {"vcs": "git", "commit_id": "1f"}})
-    "'beam-joins[kafka] @ git+https://host/b.git@1f'"
-    """
-    if origin is None:
-        return shlex.quote(f"beam-joins[{extra}]")
-    url = urlsplit(origin["url"])
-    if "dir_info" in origin and url.scheme == "file":
-        editable = "--editable " * bool(origin["dir_info"].get("editable"))
-        return f"{editable}{shlex.quote(f'{unquote(url.path)}[{extra}]')}"
-    of_vcs = origin.get("vcs_info")
-    whole = origin["url"] if of_vcs is None else f"{of_vcs['vcs']}+{origin['url']}@{of_vcs['commit_id']}"
-    return shlex.quote(f"beam-joins[{extra}] @ {whole}")
+    """The command that installs the packages of an extra, and no others: an installation may lack some that it does not need."""
+    try:
+        needed = [each.split(";")[0].strip() for each in requires("beam-joins") or () if each.endswith(f'extra == "{extra}"')]
+    except PackageNotFoundError:  # a clone
+        needed = []
+    return shlex.join(["pip", "install", *(needed or [f"beam-joins[{extra}]"])])

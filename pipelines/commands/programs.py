@@ -3,12 +3,15 @@
 Beam is imported only by the program that needs it.
 """
 
+import argparse
 import logging
+import subprocess
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
 from beam_joins.pipelines.commands.program import Parser, program
 
@@ -37,6 +40,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(module.main(arguments[1:]))
 
 
+class _Version(argparse.Action):
+    """Prints the version, which nothing else asks for, and exits."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Print it."""
+        print(f"beam-joins {installed_version()}")
+        parser.exit()
+
+
 def _parser() -> Parser:
     prog = program("").rstrip(" .")
     parser = Parser(
@@ -46,14 +58,29 @@ def _parser() -> Parser:
         + "".join(f"  {name:<12}{does}\n" for name, does in PROGRAMS.items())
         + f"\n{prog} PROGRAM --help lists the options of a program.",
     )
-    parser.add_argument("--version", action="version", version=f"beam-joins {installed_version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version, and the commit where it is known")
     parser.add_argument("program", choices=tuple(PROGRAMS), metavar=f"{{{','.join(PROGRAMS)}}}", help="see below")
     return parser
 
 
 def installed_version() -> str:
-    """The version of this package."""
+    """The version of this package, with the commit that it was built from, or that is checked out, where that is known."""
     try:
-        return version("beam-joins")
+        number = version("beam-joins")
     except PackageNotFoundError:
-        return "(not installed)"
+        number = "(not installed)"
+    commit = _commit(Path(__file__).absolute().parents[2])
+    return f"{number} ({commit})" if commit else number
+
+
+def _commit(package: Path) -> str:
+    """The commit of a package: that in the file of the build, or that of the clone around it; empty where nothing tells it."""
+    if (built := package / "commit").is_file():
+        return built.read_text().strip()
+    if not (package.parent / ".git").exists():
+        return ""
+    try:
+        git = ["git", "-C", str(package.parent), "describe", "--always", "--dirty"]
+        return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:  # there is no git
+        return ""

@@ -1,10 +1,10 @@
 """A package of an extra that is not installed is one error, which says how to add it to this installation."""
 
 import importlib
-import json
 import re
 import sys
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,34 +34,24 @@ POSTGRES = (
 )
 
 
-class Distribution:
-    def __init__(self, url: object) -> None:
-        self._text = None if url is None else json.dumps(url)
-
-    def read_text(self, name: str) -> str | None:
-        return self._text if name == "direct_url.json" else None
-
-
 @pytest.mark.parametrize(
-    ("origin", "command"),
+    ("extra", "command"),
     [
-        (None, "pip install 'beam-joins[delta]'"),
-        ({"url": "file:///a%20b/clone", "dir_info": {}}, "pip install '/a b/clone[delta]'"),
-        ({"url": "file:///clone", "dir_info": {"editable": True}}, "pip install --editable '/clone[delta]'"),
-        ({"url": "file:///b.whl", "archive_info": {}}, "pip install 'beam-joins[delta] @ file:///b.whl'"),
-        (
-            {"url": "https://host/b.git", "vcs_info": {"vcs": "git", "commit_id": "1f"}},
-            "pip install 'beam-joins[delta] @ git+https://host/b.git@1f'",
-        ),
+        ("delta", "pip install 'deltalake>=1.6'"),
+        ("ducklake", "pip install 'duckdb>=1.5' 'duckdb-extension-ducklake>=1.5'"),
+        ("postgres", "pip install 'psycopg[binary]>=3.1'"),
+        ("gcp", "pip install 'apache-beam[gcp]'"),
     ],
 )
-def test_the_command_installs_from_where_this_installation_came(monkeypatch: pytest.MonkeyPatch, origin: object, command: str) -> None:
-    monkeypatch.setattr(extras, "distributions", lambda name: [Distribution(None), Distribution(origin)])
-    assert installing("delta") == command
+def test_the_command_installs_the_packages_of_the_extra_and_no_others(extra: extras.Extra, command: str) -> None:
+    assert installing(extra) == command
 
 
-def test_without_an_installation_the_command_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "distributions", lambda name: [])
+def test_without_an_installation_the_command_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> list[str]:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(extras, "requires", absent)
     assert installing("kafka") == "pip install 'beam-joins[kafka]'"
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
 import fastavro
@@ -35,6 +36,17 @@ from beam_joins.pipelines.table import TABLE
 from beam_joins.pipelines.yaml.__main__ import main as of_yaml
 from tests.pipelines.join_run import BY, FILES, RIGHT, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, run_of, write
+
+
+@pytest.mark.parametrize(("commit", "shown"), [("1f2e3d4c\n", " (1f2e3d4c)"), (None, "")])
+def test_the_version_names_the_commit_that_a_package_was_built_from(
+    commit: str | None, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "__file__", str(tmp_path / "beam_joins" / "pipelines" / "commands" / "programs.py"))
+    (tmp_path / "beam_joins").mkdir()
+    if commit is not None:
+        (tmp_path / "beam_joins" / "commit").write_text(commit)
+    assert programs.installed_version() == f"{version('beam-joins')}{shown}"
 
 
 @pytest.mark.parametrize(
