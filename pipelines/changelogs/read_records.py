@@ -29,6 +29,8 @@ READ: Final = "read"
 BAD_RECORD: Final = "bad_record"
 SKIPPED: Final = "skipped_"
 """The prefix of the counts of records about no row."""
+GOES_ON: Final = "goes on without such records"
+"""The end of the remedy that leaves bad records out."""
 _LONGEST_FAULT: Final = 300
 
 
@@ -117,7 +119,7 @@ class ReadParts(beam.DoFn):
         log: LogEntries | None = None,
     ) -> None:
         self._name, self._reader, self._on_bad_record = name, reader, on_bad_record
-        self._remedy, self._begin, self._log = remedy and f" ({remedy})", begin, log
+        self._remedy, self._begin, self._log = remedy, begin, log
 
     def start_bundle(self) -> None:
         """Count from nothing."""
@@ -141,7 +143,7 @@ class ReadParts(beam.DoFn):
                 if entries is not None:
                     entries.add(some.records, perf_counter_ns() - begin)
                 for place, fault in some.faults:
-                    yield TaggedOutput(BAD_RECORDS, self._dropped(part, place, fault))
+                    yield TaggedOutput(BAD_RECORDS, self._dropped(part, place, fault, some))
                 self._count(some)
                 yield from some.elements
 
@@ -163,12 +165,20 @@ class ReadParts(beam.DoFn):
             self._counts[f"{SKIPPED}{what}"] += count
             Metrics.counter(NAMESPACE, f"{SKIPPED}{what}").inc(count)
 
-    def _dropped(self, part: Part, place: int, fault: str) -> Dropped:
+    def _dropped(self, part: Part, place: int, fault: str, among: MadeRows) -> Dropped:
         fault = fault if len(fault) <= _LONGEST_FAULT else f"{fault[:_LONGEST_FAULT]}..."
         sentence = f"{self._begin}{part.file.shown}, {READERS[part.file.format].where(part, place)}: {fault}"
         if self._on_bad_record == "fail":
-            raise InputError(f"{sentence}{self._remedy}")
+            raise InputError(f"{sentence}{self._way_on(len(among.faults), among.records)}")
         return Dropped(BAD_RECORD, sentence, 0)
+
+    def _way_on(self, bad: int, records: int) -> str:
+        """The remedy in brackets; where it leaves out several records with how many they are, and not where they are most."""
+        if bad == 1 or not self._remedy.endswith(GOES_ON):
+            return self._remedy and f" ({self._remedy})"
+        if bad > records // 2:
+            return f" (so are {bad:,} of the {records:,} records looked at: the input is not as the options say)"
+        return f" ({self._remedy}, {bad:,} of the {records:,} looked at)"
 
 
 def fitting(

@@ -14,7 +14,7 @@ from beam_joins.how import How
 from beam_joins.keys.compared import ComparedColumn, ComparedTable, comparisons
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
-from beam_joins.pipelines.changelogs.read_records import OnBadRecord
+from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord
 from beam_joins.pipelines.changelogs.row_types import AlteredColumn, altered_columns, row_types
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.commands.at_least import AtLeast
@@ -384,7 +384,7 @@ class Job:
     def unfit_remedy(self, side: int) -> str:
         """The way on where a value does not fit the types of a side."""
         altered = [each for each in self._altered[side].values() if each.fits]
-        return self._said_of_altered(side, altered) if altered else "--on-bad-record=drop goes on without such records"
+        return self._said_of_altered(side, altered) if altered else f"--on-bad-record=drop {GOES_ON}"
 
     def _typed(self, side: int, columns: Sequence[tuple[str, str]] | None) -> pa.Schema:
         """The types of columns of a side with the names beside them, of ``None`` of all columns of its rows."""

@@ -13,7 +13,7 @@ from beam_joins.content import Emit
 from beam_joins.errors import InputError, StateRefused
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable, bytes_of, parts_of
-from beam_joins.pipelines.changelogs.read_records import OnBadRecord, ReadRecords, RecordReader
+from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord, ReadRecords, RecordReader
 from beam_joins.pipelines.changelogs.row_types import altered_columns, row_types
 from beam_joins.pipelines.formats.changelog_columns import KEY, Columns, enveloped
 from beam_joins.pipelines.formats.file_parts import File, Part
@@ -91,7 +91,7 @@ class ReadFiles(beam.PTransform[PBegin, Any]):
             self._reader,
             bytes=changelog.bytes,
             on_bad_record=self._on_bad_record,
-            remedy="on_bad_record='drop' goes on without such records",
+            remedy=f"on_bad_record='drop' {GOES_ON}",
         )
         return begin | "Records" >> read
 
