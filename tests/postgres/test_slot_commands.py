@@ -3,15 +3,19 @@
 import multiprocessing
 import os
 import random
+import re
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.pipelines.commands import programs
+from beam_joins.pipelines.io.sources import slot_rounds
 from tests.object_store import Forbidden, Store
 from tests.pipelines.orders_run import Run, read_lines
 from tests.pipelines.test_killed_on_a_store import process_ends
@@ -119,6 +123,43 @@ def test_what_is_missing_to_read_a_slot_is_said_in_a_sentence(postgres: str, bea
     assert beam_joins("slot", "show", other).code == 0
     assert "give both the same address" in beam_joins("join", "--left", address, "--right", "r.jsonl", "--latest", "o.jsonl").err
     assert "--left-table must name a table" in beam_joins("join", "--left", address, "--right", address, "--latest", "o.jsonl").err
+
+
+def test_what_holds_a_slot_or_a_table_and_what_helps_is_said(postgres: str, beam_joins: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    conninfo, address = shop(postgres, "held")
+    monkeypatch.setattr(slot_rounds, "_ACTIVE_SECONDS", 0.5)
+    patient = f"{address}&options=-c%20lock_timeout%3D500ms"
+    with psycopg.connect(f"{conninfo} application_name=nightly") as holding:
+        holding.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
+        ran = beam_joins("slot", "create", patient, "--tables", "orders")
+    assert re.search(
+        r"lock timeout, as it is locked \(process \d+ of test in held \(nightly, idle in transaction\)\): end that, or let it wait",
+        ran.err,
+    ), ran
+    run(
+        conninfo,
+        'CREATE SCHEMA "a.b"',
+        'CREATE TABLE "a.b".t (id int PRIMARY KEY)',
+        'INSERT INTO "a.b".t VALUES (7)',
+        'ALTER TABLE "a.b".t ENABLE ROW LEVEL SECURITY',
+        'CREATE ROLE hidden LOGIN REPLICATION; GRANT USAGE ON SCHEMA "a.b" TO hidden; GRANT SELECT ON "a.b".t TO hidden',
+    )
+    assert beam_joins("slot", "create", address, "--tables", "a.b.t").code == 0
+    read = ["table", "--table", "a.b.t", "--latest", "t.jsonl", "--input"]
+    ran = beam_joins(*read, address.replace("test:secret", "hidden"))
+    assert 'row-level security policy for table "t": the role needs BYPASSRLS (ALTER ROLE)' in ran.err, ran
+    run(conninfo, "ALTER ROLE hidden BYPASSRLS")
+    assert beam_joins(*read, address.replace("test:secret", "hidden")).code == 0
+    assert read_lines(Path("t.jsonl")) == [{"id": 7}]
+    runs = [*read, address, "--state-dir", "state"]
+    assert beam_joins(*runs).code == 0
+    run(conninfo, 'INSERT INTO "a.b".t VALUES (8)', "CHECKPOINT")
+    with closing(psycopg.connect(conninfo, autocommit=True, replication="database", application_name="other")) as using:
+        options = "proto_version '1', publication_names 'held'"
+        using.pgconn.exec_(f"START_REPLICATION SLOT held LOGICAL 0/0 ({options})".encode())
+        ran = beam_joins(*runs)
+        said = r"active for PID \d+ \(process \d+ of test in held \(other, active\)\): stop it, or give each job a slot"
+        assert re.search(said, ran.err), ran
 
 
 def test_a_slot_is_read_in_runs_whose_state_is_in_a_store_also_where_a_run_fails(postgres: str, beam_joins: Run, store: Store) -> None:

@@ -6,7 +6,7 @@ import re
 import select
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from beam_joins.errors import InputError
@@ -49,6 +49,31 @@ _OPEN_SHOWN: Final = 3
 _PATIENT_SECONDS: Final = 3
 """The seconds that a statement waits for others before a warning says so."""
 _LOOK_SECONDS: Final = 0.5
+_HOLDERS: Final = """
+    SELECT DISTINCT format('process %%s of %%s in %%s%%s', pid, coalesce(usename, '?'), coalesce(datname, '?'),
+        coalesce(' (' || concat_ws(', ', nullif(application_name, ''), state) || ')', ''))
+    FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (pid = %(pid)s OR %(pid)s::int IS NULL AND EXISTS (
+        SELECT FROM pg_locks WHERE pg_locks.pid = pg_stat_activity.pid AND granted AND mode = 'AccessExclusiveLock'
+            AND locktype = 'relation'))
+    ORDER BY 1
+"""
+_PROCESS: Final = re.compile(r"PID (\d+)")
+_LONGER: Final = (
+    "let it wait for longer, as with options='-c lock_timeout=10min' for the connection (in an address "
+    "options=-c%20lock_timeout%3D10min)"
+)
+_REMEDIES: Final = {
+    "row-level security": "the role needs BYPASSRLS (ALTER ROLE), as a policy may hide rows from it that the log has",
+    "all replication slots are in use": (
+        "drop one that no job reads (SELECT slot_name FROM pg_replication_slots WHERE NOT active), or raise max_replication_slots "
+        "and restart the server; reading the rows of a table needs one more for a while"
+    ),
+    "may not be used as an output plugin": (
+        "the server's administrator adds it to output_plugin_libraries and reloads the configuration (ALTER SYSTEM SET "
+        "output_plugin_libraries = ..., SELECT pg_reload_conf())"
+    ),
+}
+"""What to do, by words of the server."""
 _NEEDS_REPLICATION: Final = re.compile("replication role|REPLICATION attribute|WAL sender|walsender|replication slots$")
 
 
@@ -81,8 +106,10 @@ class SlotStatus(NamedTuple):
 
 
 @contextmanager
-def server_errors(what: str) -> Iterator[None]:
-    """Within the block an error of the server is an InputError of one sentence that begins with ``what``."""
+def server_errors(what: str, conninfo: str = "") -> Iterator[None]:
+    """Within the block an error of the server is an InputError of one sentence that begins with ``what``, and names who holds
+    what a statement has waited for.
+    """
     try:
         yield
     except psycopg.Error as error:
@@ -90,9 +117,24 @@ def server_errors(what: str) -> Iterator[None]:
         hint = f": {error.diag.message_hint.rstrip('.')}" if error.diag.message_hint else ""
         if _NEEDS_REPLICATION.search(f"{message} {error.diag.message_detail or ''}".strip()):
             hint = ": the role needs REPLICATION (ALTER ROLE)"
+        elif (remedy := next((remedy for words, remedy in _REMEDIES.items() if words in message), None)) is not None:
+            hint = f": {remedy}"
         elif isinstance(error, psycopg.errors.InsufficientPrivilege):
             hint = ": the role needs the privilege (GRANT)"
+        elif isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.ObjectInUse):
+            hint = _held(conninfo, message)
         raise InputError(f"{what}: {message}{hint}") from None
+
+
+def _held(conninfo: str, message: str) -> str:
+    """The sessions that hold a lock or a slot for which a statement has waited, and the remedy."""
+    pid = _PROCESS.search(message)
+    remedy = "stop it, or give each job a slot of its own" if pid else f"end that, or {_LONGER}"
+    holders = list[str]()
+    with suppress(psycopg.Error), connected(conninfo, options="-c lock_timeout=1s") as connection:
+        holders = [each for (each,) in connection.execute(_HOLDERS, {"pid": None if pid is None else int(pid[1])})]
+    held = f" ({', '.join(holders[:_OPEN_SHOWN])})" if holders else ""
+    return f"{held}: {remedy}" if pid else f", as it is locked{held or ' by another session (pg_locks)'}: {remedy}"
 
 
 def connected(conninfo: str, **options: Any) -> Any:
@@ -167,8 +209,7 @@ def run_patiently(what: str, conninfo: str, connection: Any, statement: bytes) -
 
 def _waited(what: str, conninfo: str, seconds: float) -> InputError:
     return InputError(
-        f"{what}: waited {seconds:,.0f} s for open transactions of the server{_open_transactions(conninfo)}: end them, or let it wait "
-        "for longer, as with options='-c lock_timeout=10min' for the connection"
+        f"{what}: waited {seconds:,.0f} s for open transactions of the server{_open_transactions(conninfo)}: end them, or {_LONGER}"
     )
 
 

@@ -111,7 +111,7 @@ def read_round(
 
     Raises InputError for a slot, a publication or a table that cannot be used.
     """
-    with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
+    with server_errors(f"PostgreSQL, slot {slot.name}", slot.conninfo), connected(slot.conninfo) as connection:
         require_logical(connection)
         log = log_identity(connection)
         promoted = _is_promoted(connection, slot, log, before)
@@ -136,7 +136,7 @@ def read_round(
 
 def advance(slot: Slot, read: Round) -> None:
     """Let the server forget the log of a slot that a round has read, unless it is another server by now."""
-    with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
+    with server_errors(f"PostgreSQL, slot {slot.name}", slot.conninfo), connected(slot.conninfo) as connection:
         if log_identity(connection) == read.log:
             _advance(connection, slot, read.end)
 

@@ -1,5 +1,6 @@
 """Creates, shows and drops slots and publications."""
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ def create_slot(slot: Slot, tables: Sequence[str]) -> str:
     A table whose changes would not say of which row they are is refused before it is published: the server
     then refuses its updates and deletes. Raises InputError.
     """
-    with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
+    with server_errors(f"PostgreSQL, slot {slot.name}", slot.conninfo), connected(slot.conninfo) as connection:
         require_logical(connection)
         if slot_status(connection, slot.name) is not None:
             raise InputError(f"there is a slot {slot.name} already: drop it, or give this one another name")
@@ -61,19 +62,20 @@ def create_slot(slot: Slot, tables: Sequence[str]) -> str:
 
 
 def _checked(connection: Any, table: str) -> sql.Identifier:
-    name = sql.Identifier(*table.split(".", 1)) if "." in table else sql.Identifier("public", table)
-    row = connection.execute(_TABLE, [name.as_string()]).fetchone()
-    if row is None:
-        remedy = "check the name" if "." in table else "check the name, or write it as SCHEMA.NAME"
-        raise InputError(f"there is no table {table if '.' in table else f'public.{table}'}: {remedy}")
-    schema, relation, identity, keys = row
-    require_identity(f"{schema}.{relation}", identity, keys)
-    return name
+    names = [(table[: dot.start()], table[dot.end() :]) for dot in re.finditer(r"\.", table)] or [("public", table)]
+    for schema, relation in names:  # of a schema and of a table the name may have dots
+        name = sql.Identifier(schema, relation)
+        row = connection.execute(_TABLE, [name.as_string()]).fetchone()
+        if row is not None:
+            require_identity(f"{row[0]}.{row[1]}", *row[2:])
+            return name
+    remedy = "check the name" if "." in table else "check the name, or write it as SCHEMA.NAME"
+    raise InputError(f"there is no table {table if '.' in table else f'public.{table}'}: {remedy}")
 
 
 def shown_slot(slot: Slot) -> Iterator[str]:
     """The lines that describe a slot and its publication. Raises InputError."""
-    with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
+    with server_errors(f"PostgreSQL, slot {slot.name}", slot.conninfo), connected(slot.conninfo) as connection:
         status = slot_status(connection, slot.name)
         if status is None:
             raise InputError(f"there is no slot {slot.name}: make it with beam-joins slot create")
@@ -87,7 +89,7 @@ def shown_slot(slot: Slot) -> Iterator[str]:
 
 def drop_slot(slot: Slot) -> str:
     """Drop a slot and its publication; what was dropped, in words. Raises InputError."""
-    with server_errors(f"PostgreSQL, slot {slot.name}"), connected(slot.conninfo) as connection:
+    with server_errors(f"PostgreSQL, slot {slot.name}", slot.conninfo), connected(slot.conninfo) as connection:
         dropped = []
         if slot_status(connection, slot.name) is not None:
             connection.execute("SELECT pg_drop_replication_slot(%s)", [slot.name])
