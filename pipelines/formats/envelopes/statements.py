@@ -10,9 +10,7 @@ _SHOWN: Final = 80
 _PART: Final = r"(?:`[^`]+`|\"[^\"]+\"|\[[^\]]+\]|[\w$#]+)"
 _NAME: Final = rf"{_PART}(?:\s*\.\s*{_PART})*"
 _COMMENT: Final = re.compile(r"/\*.*?\*/|^\s*--[^\n]*\n", re.DOTALL)
-_EMPTIES: Final = re.compile(
-    rf"\s*(?:TRUNCATE\s+(?:TABLE\s+)?|DROP\s+TABLE\s+(?:IF\s+EXISTS\s+)?)({_NAME}(?:\s*,\s*{_NAME})*)", re.I
-)
+_EMPTIES: Final = re.compile(rf"\s*(?:TRUNCATE\s+(?:TABLE\s+)?|DROP\s+TABLE\s+(?:IF\s+EXISTS\s+)?)({_NAME}(?:\s*,\s*{_NAME})*)", re.I)
 _RENAMES: Final = re.compile(r"\s*RENAME\s+TABLE\s+(.*)", re.I | re.DOTALL)
 _ALTERS: Final = re.compile(rf"\s*ALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?({_NAME})\s+(.*)", re.I | re.DOTALL)
 _MOVES_ROWS: Final = re.compile(
