@@ -29,6 +29,8 @@ def exact_cast(column: pa.Array, kind: pa.DataType, place: ValuePlace) -> pa.Arr
         return column
     if pa.types.is_null(column.type):
         return pa.nulls(len(column), kind)
+    if isinstance(kind, pa.BaseExtensionType) and type(kind) is type(column.type):
+        return pa.ExtensionArray.from_storage(kind, exact_cast(column.storage, kind.storage_type, place))
     if is_uuid(column.type) and is_text(kind):
         return uuid_texts(column).cast(kind)
     return next((cast for is_kind, cast in _NESTED if is_kind(column.type) and is_kind(kind)), _scalars)(column, kind, place)

@@ -82,7 +82,7 @@ class LatestTable(Transform[TableInput, PCollection[Any]]):
             rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(of_batch).with_output_types(element_type)
             return rows
         routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,), size=physical_of(table).bytes)
-        last = Replay(latest, main_type=element_type, gives_all=True, values={_ROWS: of_table.value_column})
+        last = Replay(latest, main_type=element_type, gives_all=True, stored={_ROWS: of_table.columns})
         replayed: PCollection[Any] = ((routed[_ROWS],) | "Last" >> last)[MAIN]
         return replayed
 

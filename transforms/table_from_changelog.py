@@ -212,6 +212,8 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
         key, value = key_type if is_opaque(key) else key, value_type if is_opaque(value) else value
         if isinstance(value, pa.DataType):
             value = union_with_stored(pvalue, "Replay", ROWS, value)
+        if isinstance(key, pa.DataType) and pa.types.is_decimal(key):  # others are compared in one type
+            key = union_with_stored(pvalue, "Replay", ROWS, key, "key")
         known_type = TableType(key, value, order)
         needs_order = order == "time" and "tie_break_by" not in self._read
         replayed = (routed[ROWS],) | "Replay" >> Replay(
@@ -220,7 +222,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
             to=(MAIN, *self.dropping),
             to_all=(TRUNCATES,),
             by_time=order == "time",
-            values={ROWS: known_type.value_column},
+            stored={ROWS: known_type.columns},
             check=together(
                 columns_are_there("except_columns", ROWS, self._left_out) if self._left_out and not batches else None,
                 of_one_log(ROWS) if "one_log_by" in self._read else None,

@@ -135,7 +135,7 @@ class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, Ha
             to=(MAIN, *self.dropping, *handling.tags),
             main_type=ChangeBatch,
             by_time=stream.type.order == "time",
-            values={},
+            stored={},
         )
         handling.collect(routed, replayed)
         return as_table(replayed[MAIN], made, WHOLE), self.all_dropped(routed), replayed.get(DROPPED)

@@ -171,7 +171,7 @@ class WindowedStreamJoin(
             check=keys_may_meet(_NAME, *SIDES, "left keys", "right keys"),
             by_time=types[0].order == "time",
             closes=None if self._how == "inner" else max(self._spans.before, self._spans.after) + self._spans.grace,
-            values=dict(zip(SIDES, values, strict=True)),
+            stored={side: of_stream.columns for side, of_stream in zip(SIDES, types, strict=True)},
         )
         handling.collect(*routed, replayed)
         joined = replayed[MAIN] if schema is None else as_arrow(replayed[MAIN], schema)

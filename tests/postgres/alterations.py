@@ -275,6 +275,33 @@ def more_digits(shop: "AlteredShop") -> Alteration:
     return Alteration("more digits", [f"{alter} numeric(14,3) USING amount + 0.125"], [], [f"{alter} numeric(12,2)"])
 
 
+_TYPES: Final = [
+    ("customers", "score", "int", ["bigint", "smallint", "numeric(8,3)", "real", "double precision", "points"], "score"),
+    ("customers", "score", "int", ["boolean"], "score::int"),
+    ("customers", "score", "int", ["int[]"], "score[1]"),
+    ("customers", "name", "text", ["varchar(30)", "char(40)", "name"], "rtrim(name)"),
+    ("customers", "home", "place", ["text"], "home::place"),
+    ("customers", "id", "int", ["bigint", "smallint"], "id"),
+    ("orders", "amount", "numeric(12,2)", ["numeric(14,4)", "numeric", "numeric(12,0)", "double precision", "int"], "amount"),
+    ("orders", "status", "status", ["text", "varchar(8)"], "status::text::status"),
+    ("orders", "customer", "int", ["bigint", "numeric", "numeric(8,2)"], "customer"),
+]
+"""Tables, columns, their types, others that they get for a while, and how they get their own again."""
+_USING: Final = {"boolean": "score > 5", "int[]": "ARRAY[score, 1]"}
+
+
+def another_type(shop: "AlteredShop") -> Alteration:
+    table, column, kind, others, again = shop.chance.choice(_TYPES)
+    other = shop.chance.choice(others)
+    alter = f"ALTER TABLE {table} ALTER COLUMN {column} TYPE"
+    return Alteration(
+        f"{column} is {other}",
+        [f"{alter} {other} USING {_USING.get(other) or f'{column}::{other}'}"],
+        [_CHANGED, "UPDATE orders SET amount = 7.5 WHERE id % 13 = 0"],
+        [f"{alter} {kind} USING {again}"],
+    )
+
+
 def label_renamed(shop: "AlteredShop") -> Alteration:
     there, back = (f"ALTER TYPE status RENAME VALUE {each}" for each in ("'paid' TO 'settled'", "'settled' TO 'paid'"))
     return Alteration("label renamed", [there], ["UPDATE orders SET status = 'settled' WHERE id % 4 = 0"], [back])
@@ -356,6 +383,134 @@ def let_go(shop: "AlteredShop") -> Alteration:
     return Alteration("let go")
 
 
+# the table that the results are merged into
+
+_NEXT: Final = "UPDATE orders SET amount = amount + 0.25 WHERE id % 3 = 1"
+"""Changes rows, so that something is merged."""
+_CHANGES_ROWS: Final = {
+    "amounts": "BEFORE INSERT OR UPDATE: NEW.amount := NEW.amount + 1; RETURN NEW;",
+    "a few names": "BEFORE INSERT OR UPDATE: IF NEW.id % 32 = 0 THEN NEW.name := 'changed'; END IF; RETURN NEW;",
+    "which rows are kept": "BEFORE INSERT OR UPDATE: RETURN CASE NEW.id % 5 WHEN 0 THEN NULL ELSE NEW END;",
+    "rows later": "AFTER INSERT OR UPDATE: DELETE FROM enriched WHERE id = NEW.id; RETURN NEW;",
+    "nothing": "BEFORE INSERT OR UPDATE: RETURN NEW;",
+}
+"""What triggers change, with the time at which they fire and what they do."""
+
+
+def _of_target(name: str, there: Statement, back: Statement | None = None) -> Alteration:
+    return Alteration(f"target {name}", [there], [_NEXT], () if back is None else [back])
+
+
+def target_copied(shop: "AlteredShop") -> Alteration:
+    return _of_target("copied", ("DROP TABLE IF EXISTS kept_enriched", "CREATE TABLE kept_enriched AS TABLE enriched"))
+
+
+def target_restored(shop: "AlteredShop") -> Alteration:
+    return _of_target(
+        "restored",
+        (
+            "DROP TABLE IF EXISTS late_enriched",
+            "CREATE TABLE late_enriched AS TABLE enriched",
+            "TRUNCATE enriched",
+            "INSERT INTO enriched TABLE kept_enriched",
+        ),
+        ("TRUNCATE enriched", "INSERT INTO enriched TABLE late_enriched"),
+    )
+
+
+def target_emptied(shop: "AlteredShop") -> Alteration:
+    statement = shop.chance.choice(["TRUNCATE enriched", "DELETE FROM enriched", "DELETE FROM enriched WHERE NOT deleted"])
+    return _of_target("emptied", statement)
+
+
+def target_dropped(shop: "AlteredShop") -> Alteration:
+    again = ("CREATE TABLE next_enriched (LIKE enriched INCLUDING ALL)", "DROP TABLE enriched CASCADE")
+    statements = *again, "ALTER TABLE next_enriched RENAME TO enriched"
+    return _of_target("dropped", statements if shop.chance.random() < 0.5 else "DROP TABLE enriched CASCADE")
+
+
+def target_swapped(shop: "AlteredShop") -> Alteration:
+    copied = ("INSERT INTO next_enriched TABLE enriched",) if shop.chance.random() < 0.5 else ()
+    return _of_target(
+        "swapped",
+        (
+            "CREATE TABLE next_enriched (LIKE enriched INCLUDING ALL)",
+            *copied,
+            "DROP VIEW enriched_live",
+            "ALTER TABLE enriched RENAME TO was_enriched",
+            "ALTER TABLE next_enriched RENAME TO enriched",
+        ),
+        ("DROP TABLE enriched CASCADE", "ALTER TABLE was_enriched RENAME TO enriched"),
+    )
+
+
+def target_rows_changed(shop: "AlteredShop") -> Alteration:
+    there, back = (f"UPDATE enriched SET amount = amount {sign} 1" for sign in "+-")
+    return _of_target("rows changed", there, back)
+
+
+def target_of_other_types(shop: "AlteredShop") -> Alteration:
+    column, kind, others = shop.chance.choice(
+        [
+            ("amount", "numeric(12,2)", ["numeric(8,1)", "numeric(20,4)", "double precision", "int"]),
+            ("score", "int", ["bigint", "smallint", "double precision"]),
+            ("name", "text", ["varchar(5)", "varchar(200)", "char(6)"]),
+            ("id", "int", ["bigint", "smallint", "numeric"]),
+        ]
+    )
+    there, back = (
+        ("DROP VIEW IF EXISTS enriched_live", f"ALTER TABLE enriched ALTER COLUMN {column} TYPE {each}")
+        for each in (shop.chance.choice(others), kind)
+    )
+    return _of_target(f"of another type: {there[1].rpartition('COLUMN ')[2]}", there, back)
+
+
+def target_of_other_columns(shop: "AlteredShop") -> Alteration:
+    there, back = shop.chance.choice(
+        [
+            ("RENAME COLUMN name TO title", "RENAME COLUMN title TO name"),
+            ("ADD COLUMN mine int DEFAULT 3", "DROP COLUMN mine"),
+            ("ADD COLUMN mine int NOT NULL DEFAULT 3, ALTER COLUMN mine DROP DEFAULT", "DROP COLUMN mine"),
+            ("DROP COLUMN amount CASCADE", "ADD COLUMN amount numeric(12,2)"),
+            ("DROP COLUMN deleted CASCADE", "ADD COLUMN deleted boolean NOT NULL DEFAULT false"),
+        ]
+    )
+    return _of_target(there, f"ALTER TABLE enriched {there}", f"ALTER TABLE enriched {back}")
+
+
+def target_constrained(shop: "AlteredShop") -> Alteration:
+    there, back = shop.chance.choice(
+        [
+            ("ALTER TABLE enriched ADD CONSTRAINT mine CHECK (amount < 50) NOT VALID", "ALTER TABLE enriched DROP CONSTRAINT mine"),
+            ("ALTER TABLE enriched ALTER COLUMN amount SET NOT NULL", "ALTER TABLE enriched ALTER COLUMN amount DROP NOT NULL"),
+            ("CREATE UNIQUE INDEX mine ON enriched (customer)", "DROP INDEX mine"),
+            ("CREATE UNIQUE INDEX mine ON enriched (id, customer)", "DROP INDEX mine"),
+            ("CREATE RULE mine AS ON UPDATE TO enriched DO INSTEAD NOTHING", "DROP RULE mine ON enriched"),
+            ("DROP VIEW enriched_live", None),
+        ]
+    )
+    return _of_target(there, there, back)
+
+
+def target_with_a_trigger(shop: "AlteredShop") -> Alteration:
+    name = shop.chance.choice([*_CHANGES_ROWS])
+    when, does = _CHANGES_ROWS[name].split(": ")
+    return _of_target(
+        f"with a trigger that changes {name}",
+        (
+            f"CREATE OR REPLACE FUNCTION mine() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {does} END$$",
+            f"CREATE TRIGGER mine {when} ON enriched FOR EACH ROW EXECUTE FUNCTION mine()",
+        ),
+        "DROP TRIGGER mine ON enriched",
+    )
+
+
+OF_TARGET: Final[Mapping[str, Sequence[Draw]]] = {
+    "target's rows": [target_copied, target_copied, target_restored, target_restored, target_emptied, target_rows_changed],
+    "target": [target_dropped, target_swapped, target_with_a_trigger, target_with_a_trigger, target_constrained],
+    "target's columns": [target_of_other_types, target_of_other_columns],
+}
+"""The draws on the side of the table that the results are merged into, by groups."""
 DRAWS: Final[Mapping[str, Sequence[Draw]]] = {
     "tables": [swapped, made_anew, in_another_schema, part_of_another_table, inherited],
     "partitions": [
@@ -370,7 +525,7 @@ DRAWS: Final[Mapping[str, Sequence[Draw]]] = {
     "further partitions": [further, further_truncated, further_attached, further_detached_for_a_while],
     "publication": [filtered, out, without_publication, published_in_part, published_by_partitions],
     "columns": [column_more, column_less, column_renamed, columns_trade_names, widened, more_digits],
-    "types": [label_renamed, attribute_renamed, attribute_less],
+    "types": [another_type, another_type, label_renamed, attribute_renamed, attribute_less],
     "identities": [identity, identity, another_primary_key],
     "files": [rewritten, truncated_and_filled],
     "transactions": [held_open, prepared, let_go],

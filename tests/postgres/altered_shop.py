@@ -1,18 +1,22 @@
 """A shop whose tables, partitions, publication and server somebody alters; each change is drawn by chance."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import psycopg
 
-from tests.postgres.alterations import BEHIND, DRAWS, LARGE, PARTITIONS, Statement
+from tests.postgres.alterations import BEHIND, DRAWS, LARGE, OF_TARGET, PARTITIONS, Draw, Statement
 from tests.postgres.server import server
 from tests.postgres.slot_tables import asked, run
 
-_TYPES: Final = ("CREATE TYPE status AS ENUM ('open', 'paid', 'sent')", "CREATE TYPE place AS (street text, town text)")
+_TYPES: Final = (
+    "CREATE TYPE status AS ENUM ('open', 'paid', 'sent')",
+    "CREATE TYPE place AS (street text, town text)",
+    "CREATE DOMAIN points AS int",
+)
 _CODE: Final = "code int NOT NULL DEFAULT nextval('codes')"
 _PEOPLE: Final = f"(id int, name text, bio text, score int, home place, {_CODE})"
 _ORDERS: Final = f"(id int, customer int, amount numeric(12,2), status status, note text, {_CODE}, PRIMARY KEY (id))"
@@ -45,6 +49,11 @@ class AlteredShop:
         self._held: list[psycopg.Connection[Any]] = []
         self._prepared = 0
         self._published = ""
+        self._draws: Mapping[str, Sequence[Draw]] = DRAWS
+
+    def has_target(self) -> None:
+        """Alter the table that the results are merged into, too."""
+        self._draws = {**DRAWS, **OF_TARGET}
 
     def start(self) -> None:
         """Start a server, in place of the one before, with a new shop."""
@@ -161,7 +170,7 @@ class AlteredShop:
 
     def alter(self) -> Altered:
         """One of the alterations, which stays or not."""
-        alteration = self.chance.choice(DRAWS[self.chance.choice([*DRAWS])])(self)
+        alteration = self.chance.choice(self._draws[self.chance.choice([*self._draws])])(self)
         name, there, between, back = alteration
         way = self.chance.choice(["stays", "for a while", "and back", "in one transaction"]) if back else "stays"
         if way == "in one transaction":

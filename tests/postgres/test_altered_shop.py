@@ -171,6 +171,7 @@ class Runs:
 
     def __init__(self, shop: AlteredShop, beam_joins: Run) -> None:
         self._shop, self._beam_joins = shop, beam_joins
+        shop.has_target()
 
     @property
     def options(self) -> list[str]:

@@ -3,6 +3,7 @@
 import random
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 import apache_beam as beam
 import pyarrow as pa
@@ -130,6 +131,40 @@ def with_new(side, row, left, right, draw):
     """The row with a value in the new column, if its table has one in this run."""
     name, schema = ("note", left) if side == "left" else ("city", right)
     return {**row, name: draw.choice(["x", "y", None])} if name in schema.names else row
+
+
+def with_keys(schema: pa.Schema, kind: pa.DataType) -> pa.Schema:
+    """The columns of a table whose keys and references are of a type."""
+    return pa.schema([field.with_type(kind) if field.name in ("id", "by") else field for field in schema])
+
+
+def of_decimals(records):
+    """The records with keys and references that are decimals, all of one row's equal."""
+    letters = {name: n for n, name in enumerate("abcd")}
+    return [
+        (side, {**row, **{name: None if row[name] is None else Decimal(letters.get(row[name], row[name])) / 2 for name in names}})
+        for side, row in records
+        for names in [row.keys() & {"id", "by"}]
+    ]
+
+
+def of_any_digits(lines):
+    """Lines with decimals that are written with as many digits as they need."""
+    return plain(re.sub(r"Decimal\('([^']*)'\)", lambda found: str(float(found[1])), line) for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", [[3, 3, 3], [3, 2, 4]], ids=str)
+@pytest.mark.parametrize("job", TYPED)
+def test_runs_with_decimal_keys_of_other_digits_give_what_one_run_gives(job, partitions, monkeypatch, tmp_path):
+    records = of_decimals(history(7))
+    kinds = [pa.decimal128(4, 1), pa.decimal256(12, 3), pa.decimal128(5, 2)]
+    ran(job, records, [with_keys(each, pa.decimal128(12, 3)) for each in (LEFT, RIGHT)], monkeypatch, out=tmp_path / "whole")
+    for n, (piece, kind, count) in enumerate(zip(parts(records, CUTS), kinds, partitions, strict=True)):
+        schemas = [with_keys(each, kind) for each in (LEFT, RIGHT)]
+        ran(job, piece, schemas, monkeypatch, out=tmp_path / f"{n}", state=tmp_path / "state", partitions=count)
+    assert of_any_digits(line for n in range(3) for line in lines_of(tmp_path / f"{n}")) == of_any_digits(lines_of(tmp_path / "whole"))
+    assert of_any_digits(lines_of(tmp_path / "2.latest")) == of_any_digits(lines_of(tmp_path / "whole.latest"))
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,8 @@ def test_each_other_difference_rebuilds_a_transform_of_tables(before, now, why):
     ("before", "now"),
     [
         (applied(inputs=[TABLE]), applied(inputs=[{**TABLE, "value": "double"}])),
+        (applied(inputs=[{**TABLE, "key": "decimal128(6, 2)"}]), applied(inputs=[{**TABLE, "key": "decimal256(12, 4)"}])),
+        (applied(inputs=[{"key": "int32", "form": "int64"}]), applied(inputs=[{"key": "int64", "form": "string"}])),  # Arrow columns
         (applied(joiner="f"), applied(joiner="f", functions={"joiner": "2"})),
         ({"transform": "ForeignKeyJoin", "options": {}, "inputs": []}, applied(upstream=[["a"]])),
         (applied(inputs=[{"key": "int64", "value": "int64", "order": "time"}]), applied(inputs=[{**TABLE, "order": "time"}])),

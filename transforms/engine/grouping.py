@@ -140,11 +140,16 @@ class GroupedTable(MakesTable[TableInput]):
                 yield batch
             return state
 
-        stored = {MEMBERS: grouping.stored_type} if fold is None else {}
+        sums = [("value", grouping.stored_type)] if fold is None else []
+        stored = pa.schema([("group", grouping.group_type), ("key", of_table.key_column), *sums])
         size = physical_of(table).bytes
         routed = table | "Group" >> Route(rows, to=(MEMBERS, *self.dropping, *handling.tags), size=size)
         replayed = (routed[MEMBERS],) | "Aggregate" >> Replay(
-            functions.replay(aggregated), to=(MAIN, *handling.tags), main_type=ChangeBatch, tables=(MEMBERS,), values=stored
+            functions.replay(aggregated),
+            to=(MAIN, *handling.tags),
+            main_type=ChangeBatch,
+            tables=(MEMBERS,),
+            stored={MEMBERS: stored},
         )
         handling.collect(routed, replayed)
         group, value = (

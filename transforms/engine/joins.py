@@ -224,20 +224,24 @@ def joined_table(
         check=keys_may_meet(transform, LEFT, RIGHT, *keys),
         tables=(LEFT, RIGHT),
         size=sides.bytes,
-        values=_values_read(SIDES, sides.value_types, columns),
+        stored=_columns_read(SIDES, sides.types, columns, looks_up if isinstance(looks_up, pa.DataType) else None),
     )
     handling.collect(lefts, joined)
     if not moving:
         return joined[MAIN], lefts
-    moved = (joined[HALVES],) | "Moved" >> Replay(_moved, main_type=ChangeBatch, values={})
+    moved = (joined[HALVES],) | "Moved" >> Replay(_moved, main_type=ChangeBatch, stored={})
     return flattened((joined[MAIN], moved[MAIN]), "Joined"), lefts
 
 
-def _values_read(
-    inputs: Sequence[str], kinds: Sequence[pa.DataType], columns: Sequence[frozenset[str] | None]
-) -> dict[str, pa.DataType]:
-    """The types of the values of inputs, with the given columns."""
-    return {name: narrowed(pa.nulls(0, kind), read).type for name, kind, read in zip(inputs, kinds, columns, strict=True)}
+def _columns_read(
+    inputs: Sequence[str], types: Sequence[TableType], columns: Sequence[frozenset[str] | None], reference: pa.DataType | None = None
+) -> dict[str, pa.Schema]:
+    """The columns of the rows of inputs, with the given columns of their values; those of left rows with a ``reference``."""
+    read = {
+        name: pa.schema([("key", of_table.key_column), ("value", narrowed(pa.nulls(0, of_table.value_column), of_value).type)])
+        for name, of_table, of_value in zip(inputs, types, columns, strict=True)
+    }
+    return read if reference is None else {**read, LEFT: read[LEFT].append(pa.field("reference", reference))}
 
 
 def key_joined_table(
@@ -267,7 +271,7 @@ def key_joined_table(
         check=together(*(keys_may_meet(transform, to, other, first, keys) for other, keys in zip(others_to, others, strict=True))),
         tables=tuple(inputs),
         size=size,
-        values=_values_read(inputs, [of_table.value_column for of_table in types], columns),
+        stored=_columns_read(inputs, types, columns),
     )
     handling.collect(joined)
     batches: PCollection[Any] = joined[MAIN]

@@ -123,7 +123,7 @@ class StoredContent:
 
     def _rows(self, stage: str, pcoll: PCollection[Any]) -> _Content:
         of_table, begin = table_type(pcoll), pcoll.pipeline
-        memory = self._folder.stored(stage, of_table.value_column)
+        memory = self._folder.stored(stage, of_table.columns)
         parts = [part for _, of_partition in sorted(memory.partitions.items()) for _, part in of_partition if part is not None]
         described = begin | _label(f"parts of {stage}") >> beam.Create(parts).with_output_types(dict[str, Any])
         rows = described | _label(stage) >> beam.FlatMap(_inserts, memory)

@@ -120,7 +120,7 @@ class StreamLookupJoin(WithOutputs[tuple[StreamInput, TableInput], PCollection[A
             main_type=typehints.KV[Any, Any] if schema is None else pa.RecordBatch,
             check=keys_may_meet(name, STREAM, TABLE, "keys that the stream looks up", "table's keys"),
             tables=(TABLE,),
-            values={TABLE: of_table.value_column},
+            stored={TABLE: of_table.columns},
             from_records=True,
         )
         handling.collect(records, joined)

@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypedDict
+from typing import Any, Final, Literal, NamedTuple, TypedDict, get_args
+
+from beam_joins.transforms.engine.construction.table_type import Order
 
 Verdict = Literal["kept", "rebuilt", "needs history"]
 """The verdict on a transform.
@@ -146,7 +148,9 @@ def _is_name(text: Any) -> bool:
 def _of_inputs(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[tuple[str, Verdict]]:
     """The differences between the inputs of two transforms; properties that one of them has alone are not compared."""
     for number, (one, other) in enumerate(zip(before["inputs"], now["inputs"], strict=False)):
-        for name in (name for name in _OF_TABLE if name in one and name in other and one[name] != other[name]):
+        for name in filter((_of_table(one) & _of_table(other)).__contains__, _OF_TABLE):
+            if _DECIMAL.sub("decimal", one[name]) == _DECIMAL.sub("decimal", other[name]):
+                continue
             yield f"{name} of {_place(number, now)} was {one[name]} and is {other[name]}", rules.otherwise
     if len(before["inputs"]) != len(now["inputs"]):
         yield f"it had {len(before['inputs'])} inputs and has {len(now['inputs'])}", rules.otherwise
@@ -157,8 +161,15 @@ def _of_inputs(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[
 
 _NAME: Final = re.compile(r"(\w+\()*[\w.<>]+\)*")
 _WORST_FIRST: Final[tuple[Verdict, ...]] = ("needs history", "rebuilt")
+_DECIMAL: Final = re.compile(r"^decimal\d+\(.*\)$")
+"""Keys that are numbers of any digits, which are compared by their values."""
 _OF_TABLE: Final = ("key", "order", "key coder", "form")
 """The properties of an input that is a table, beside the type of its values, whose columns the state compares."""
+
+
+def _of_table(columns: Mapping[str, str]) -> set[str]:
+    """The properties of an input that is a table, of all that a manifest has of it; none of Arrow columns with such names."""
+    return set(_OF_TABLE).intersection(columns) if columns.get("order") in get_args(Order) else set()
 
 
 def _place(number: int, fingerprint: Fingerprint) -> str:

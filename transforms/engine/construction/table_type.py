@@ -66,6 +66,11 @@ class TableType(NamedTuple):
         return self.value if isinstance(self.value, pa.DataType) else VALUES
 
     @property
+    def columns(self) -> pa.Schema:
+        """The columns of keys and values."""
+        return pa.schema([("key", self.key_column), ("value", self.value_column)])
+
+    @property
     def is_typed(self) -> bool:
         """Whether neither keys nor values are Python objects."""
         return not _has_objects(self.key_column) and not _has_objects(self.value_column)

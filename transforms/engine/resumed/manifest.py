@@ -25,6 +25,8 @@ READ_AGAIN: Final = "give its whole input in this run with --beam_joins_read_aga
 """The remedy for a source whose stored rows do not do, with its label."""
 _REFERENCE, IN_BRACKETS = "reference", "(reference)"
 """The column of a command's rows with the key of a right row, as the first versions with format 5 named it, and now."""
+WIDENED: Final = ("value", "key", "reference", "group")
+"""The columns of stored rows whose types may get wider from one run to the next."""
 DescribedPart = tuple[int, Described | None]
 """A part of a partition's state: the place up to which its rows lie, and its snapshot."""
 
@@ -205,23 +207,29 @@ def read_journal(text: str, name: str) -> tuple[str, list[tuple[str, str]]]:
         raise CorruptData(f"{name} does not say what is to be committed: {error}") from error
 
 
-def widened(label: str, text: str, kind: pa.DataType | None) -> str:
-    """A stored schema, as text, with values of the type of this run, or without values that are not stored; raises
-    :class:`StateRefused` for a type that does not hold the stored ones.
+def widened(label: str, text: str, types: pa.Schema | None) -> str:
+    """A stored schema, as text, with the types of this run, and without values that are not stored, or any such columns where no
+    row is; raises :class:`StateRefused` for values of a type that does not hold the stored ones.
     """
     schema = text_schema(text)
-    at = schema.get_field_index("value")
-    if at < 0:
-        return text
-    if kind is None:
-        return schema_text(schema.remove(at))
-    if (fault := narrowing(schema.field(at).type, kind)) is not None:
-        name, before, now = fault
-        column = f"the column '{name}'" if name else "the value"
-        change = "is gone" if now is None else f"was {before} in the runs before and is {now}, which does not hold all of its values"
-        remedy = READ_AGAIN.format(label.rpartition("/")[0])
-        raise StateRefused(f"{label}: {column} {change}: give the same columns, or {remedy}")
-    return schema_text(schema.set(at, schema.field(at).with_type(kind)))
+    for name in WIDENED:
+        at, kind = schema.get_field_index(name), None if types is None or name not in types.names else types.field(name).type
+        if at < 0:
+            continue
+        if kind is None:
+            schema = schema.remove(at) if name == "value" or types is None else schema
+            continue
+        if (fault := narrowing(schema.field(at).type, kind)) is None:
+            schema = schema.set(at, schema.field(at).with_type(kind))
+        elif name == "value":  # keys of other types may be equal: their rows tell
+            of, before, now = fault
+            column = f"the column '{of}'" if of else "the value"
+            change = (
+                "is gone" if now is None else f"was {before} in the runs before and is {now}, which does not hold all of its values"
+            )
+            remedy = READ_AGAIN.format(label.rpartition("/")[0])
+            raise StateRefused(f"{label}: {column} {change}: give the same columns, or {remedy}")
+    return schema_text(schema)
 
 
 def after_run(stages: Mapping[str, Remembered], turns: Iterable[TurnEnded], groups: Iterable[set[str]]) -> dict[str, Remembered]:
@@ -255,12 +263,12 @@ def _after(before: Remembered, turns: Iterable[TurnEnded]) -> Remembered:
     return before._replace(forgotten=forgotten, partitions=partitions, columns=columns, notes=listed)
 
 
-def with_stored(label: str, stored: str, kind: pa.DataType) -> pa.DataType:
-    """The type that holds the values of a stored schema, as text, and those of this run, of type ``kind``; raises
+def with_stored(label: str, stored: str, name: str, kind: pa.DataType) -> pa.DataType:
+    """The type that holds the values of a column of a stored schema, as text, and those of this run, of type ``kind``; raises
     :class:`StateRefused` where there is none.
     """
     try:
-        return union_type(text_schema(stored).field("value").type, kind)
+        return union_type(text_schema(stored).field(name).type, kind)
     except ValueError as error:
         raise StateRefused(f"{label}: {error}: give the type of before, or {READ_AGAIN.format(label.rpartition('/')[0])}") from None
 

@@ -26,6 +26,7 @@ from beam_joins.transforms.engine.blocks.notes import read_note, write_note
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import (
     IN_BRACKETS,
+    WIDENED,
     DescribedPart,
     TurnEnded,
     common_columns,
@@ -48,8 +49,8 @@ class Memory(NamedTuple):
     """The state of a transform after its last run, for the workers; the fields are those of
     :class:`~beam_joins.transforms.engine.resumed.manifest.Remembered`.
 
-    ``prefix`` begins the names of the files that they write. ``values`` are the types of the values of the inputs whose rows
-    the state has, in this run: stored rows become those.
+    ``prefix`` begins the names of the files that they write. ``types`` are the columns of the inputs whose rows the state has, of
+    those that may get wider, in this run: stored rows get those types.
     """
 
     files: StateFiles
@@ -62,15 +63,17 @@ class Memory(NamedTuple):
     notes: Mapping[str, list[str]]
     partitions: Mapping[str, Sequence[DescribedPart]]
     forgotten: int | None = None
-    values: Mapping[str, pa.DataType] = {}
+    types: Mapping[str, pa.Schema] = {}
 
     def as_now(self, place: int, table: pa.Table) -> pa.Table:
-        """A table of the state, whose values have the type of this run."""
-        kinds = list(self.values.values())
-        if not kinds or "value" not in table.column_names:
+        """A table of the state, whose columns have the types of this run."""
+        types = list(self.types.values())
+        if not types:
             return table
-        kind = kinds[min(place, len(kinds) - 1)]
-        return with_values(_now_named(table, kind), kind, self.label)
+        now = types[min(place, len(types) - 1)]
+        if "group" in now.names and "group" not in table.column_names:  # rows of groups, by which they are keyed
+            now = now.set(now.get_field_index("key"), now.field("group").with_name("key"))
+        return widened_rows(_now_named(table, now), now, self.label)
 
     def require_begun(self) -> None:
         """Raise :class:`StateRefused` where a worker does not see the files that the run has written."""
@@ -192,11 +195,10 @@ def _conformed(rows: pa.Table, name: str, memory: Memory) -> pa.Table:
     if name not in memory.columns:
         return rows
     expected = text_schema(memory.columns[name])
-    for column in (UNCHANGED, ARRIVES, "value"):  # they are of this run alone: not remembered, or of values that are not stored
+    for column in (UNCHANGED, ARRIVES, *WIDENED):  # they are of this run alone: not remembered, or of rows that are not stored
         if column in rows.column_names and column not in expected.names:
             return _conformed(rows.drop_columns([column]), name, memory).append_column(column, rows[column])
-    if "value" in expected.names:
-        rows = with_values(rows, expected.field("value").type, memory.label)
+    rows = widened_rows(rows, expected, memory.label)
     if rows.schema.remove_metadata().equals(expected):
         return rows
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError):  # a column of nulls alone may have no type
@@ -210,18 +212,21 @@ def _conformed(rows: pa.Table, name: str, memory: Memory) -> pa.Table:
     return rows
 
 
-def with_values(rows: pa.Table, kind: pa.DataType, label: str) -> pa.Table:
-    """The rows with values of a wider type; others stay as they are."""
-    stored = rows["value"].type
-    if stored == kind or pa.types.is_null(stored) or narrowing(stored, kind) is not None:
+def widened_rows(rows: pa.Table, types: pa.Schema, label: str) -> pa.Table:
+    """The rows with values and keys of wider types; others stay as they are."""
+    for name in (name for name in WIDENED if name in rows.column_names and name in types.names):
+        stored, kind = rows[name].type, types.field(name).type
+        if stored != kind and not pa.types.is_null(stored) and narrowing(stored, kind) is None:
+            wider = exact_cast(combine_chunks(rows[name]), kind, ValuePlace(label))
+            rows = rows.set_column(rows.schema.get_field_index(name), name, wider)
+    return rows
+
+
+def _now_named(rows: pa.Table, now: pa.Schema) -> pa.Table:
+    """The rows with the names that their columns have now, in values of a type in ``now``."""
+    if "value" not in rows.column_names or "value" not in now.names:
         return rows
-    values = exact_cast(combine_chunks(rows["value"]), kind, ValuePlace(label))
-    return rows.set_column(rows.schema.get_field_index("value"), "value", values)
-
-
-def _now_named(rows: pa.Table, kind: pa.DataType) -> pa.Table:
-    """The rows with the names that their columns have now, in values of type ``kind``."""
-    named = now_named(rows["value"].type)
+    named, kind = now_named(rows["value"].type), now.field("value").type
     if named == rows["value"].type or not pa.types.is_struct(kind) or kind.get_field_index(IN_BRACKETS) < 0:
         return rows
     return rows.set_column(rows.schema.get_field_index("value"), "value", combine_chunks(rows["value"]).view(named))

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from beam_joins.coders.snapshot import Described, read_snapshot, tables_of, write_snapshot
 from beam_joins.keys.key_columns import Bools
-from beam_joins.schema_evolution import union_type
-from beam_joins.transforms.engine.resumed.manifest import DescribedPart, Manifest, Remembered
-from beam_joins.transforms.engine.resumed.memory import with_values
+from beam_joins.schema_evolution import union_schema
+from beam_joins.transforms.engine.resumed.manifest import WIDENED, DescribedPart, Manifest, Remembered
+from beam_joins.transforms.engine.resumed.memory import widened_rows
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import apart, joined, split
 from beam_joins.transforms.engine.turns.parts import SPACE, routed_by
 
-_Kinds = dict[int, pa.DataType]
+_Types = dict[int, pa.Schema]
 _Read = Callable[[Described | None], Any]
 _Write = Callable[[Any], Described | None]
 
@@ -34,33 +34,32 @@ def repartitioned(files: StateFiles, manifest: Manifest, count: int, folder: str
         files.put(name, content)
         return name
 
-    def read(kinds: _Kinds, described: Described | None) -> Any:
+    def read(types: _Types, described: Described | None) -> Any:
         def as_one(place: int, table: pa.Table) -> pa.Table:
-            return with_values(table, kinds[place], "the state") if place in kinds else table
+            return widened_rows(table, types[place], "the state") if place in types else table
 
         return read_snapshot(described, files.get_all, files.checksum, as_one).state
 
     write = partial(write_snapshot, put=put)
     stages = dict[str, Remembered]()
     for label, each in manifest.stages.items():
-        stages[label] = _of_stage(each, count, partial(read, _value_types(files, each)), write)
+        stages[label] = _of_stage(each, count, partial(read, _widest_types(files, each)), write)
     return manifest._replace(partitions=count, stages=stages)
 
 
-def _value_types(files: StateFiles, remembered: Remembered) -> _Kinds:
+def _widest_types(files: StateFiles, remembered: Remembered) -> _Types:
     """The types that hold the values of all files of each field: files of earlier runs may have narrower ones."""
-    kinds: _Kinds = {}
+    types: _Types = {}
 
     def noted(place: int, table: pa.Table) -> pa.Table:
-        if "value" in table.column_names:
-            kind = table.schema.field("value").type
-            kinds[place] = union_type(kinds.get(place, kind), kind)
+        widened = pa.schema([table.schema.field(name) for name in WIDENED if name in table.column_names])
+        types[place] = union_schema(types.get(place, widened), widened)
         return table.slice(0, 0)
 
     for parts in remembered.partitions.values():
         for _, described in parts:
             read_snapshot(described, files.get_all, None, noted)
-    return kinds
+    return types
 
 
 def _of_stage(remembered: Remembered, count: int, read: _Read, write: _Write) -> Remembered:

@@ -174,42 +174,44 @@ class StateFolder:
             if not was_open:
                 self.close()
 
-    def union_type(self, label: str, name: str, kind: pa.DataType) -> pa.DataType:
-        """The type that holds the values of an input which a transform has stored, and those of this run, of type ``kind``.
+    def union_type(self, label: str, name: str, column: str, kind: pa.DataType) -> pa.DataType:
+        """The type that holds the values of a column of an input which a transform has stored, and those of this run, of type
+        ``kind``.
 
         Raises :class:`StateRefused` where there is none.
         """
         remembered = self.plan.stays().get(label)
         if remembered is None or not remembered.partitions or name not in remembered.columns:
             return kind
-        return with_stored(label, remembered.columns[name], kind)
+        return with_stored(label, remembered.columns[name], column, kind)
 
-    def stored(self, label: str, kind: pa.DataType) -> Memory:
-        """The rows that a stage has stored as the last run has left them, with values of type ``kind``."""
-        return self._memory(label, self._before.stages.get(label, Remembered()), None, {"rows": kind})
+    def stored(self, label: str, types: pa.Schema) -> Memory:
+        """The rows that a stage has stored as the last run has left them, with columns of these types."""
+        return self._memory(label, self._before.stages.get(label, Remembered()), None, {"rows": types})
 
     def memory(
-        self, label: str, remember_deletes: float, values: Mapping[str, pa.DataType] | None = None, *, from_records: bool = False
+        self, label: str, remember_deletes: float, types: Mapping[str, pa.Schema] | None = None, *, from_records: bool = False
     ) -> Memory:
         """The state of a stage after the runs before, none if its transform is rebuilt; ``remember_deletes`` is in seconds.
-        ``values`` are the types of the values of the inputs whose rows the state has; raises :class:`StateRefused` if they do
-        not hold the stored ones. ``from_records``: a stage that is rebuilt goes on behind the frontier.
+        ``types`` are the columns of the inputs whose rows the state has, of those that may get wider; raises
+        :class:`StateRefused` if they do not hold the stored values. ``from_records``: a stage that is rebuilt goes on behind the
+        frontier.
         """
         remembered = self.plan.stays().get(label, Remembered())
         if from_records and not self.plan.is_kept(label):
             remembered = Remembered(self.plan.frontier(label.rpartition("/")[0]))
-        if values is not None:
+        if types is not None:
             stored = remembered.columns if remembered.partitions else {}
-            remembered = remembered._replace(columns={name: widened(label, text, values.get(name)) for name, text in stored.items()})
+            remembered = remembered._replace(columns={name: widened(label, text, types.get(name)) for name, text in stored.items()})
         horizon = None if remembered.latest is None else max(int(EARLIEST), remembered.latest - round(remember_deletes * _MICROS))
-        memory = self._memory(label, remembered, horizon, values or {})
+        memory = self._memory(label, remembered, horizon, types or {})
         self._stages[label] = remembered
         return memory
 
-    def _memory(self, label: str, remembered: Remembered, horizon: int | None, values: Mapping[str, pa.DataType]) -> Memory:
+    def _memory(self, label: str, remembered: Remembered, horizon: int | None, types: Mapping[str, pa.Schema]) -> Memory:
         prefix = f"{self._attempt}/{len(self._stages):03d}"
         after = remembered.frontier, horizon, remembered.columns, remembered.notes, remembered.partitions
-        return Memory(self.files, self._turns, prefix, label, *after, remembered.forgotten, values)
+        return Memory(self.files, self._turns, prefix, label, *after, remembered.forgotten, types)
 
     def decisions(self) -> Mapping[str, Decision]:
         """The verdicts on the transforms of the pipeline that has been built, by full labels. Raises :class:`StateRefused` for

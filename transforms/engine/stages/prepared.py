@@ -69,7 +69,7 @@ def _by_key(table: PCollection[Any], label: str) -> PCollection[Any]:
         upserts("records", of_table, partial(_require_one_change, of_table)),
         main_type=ChangeBatch,
         by_time=of_table.order == "time",
-        values={ROWS: of_table.value_column},
+        stored={ROWS: of_table.columns},
     )
     return as_table(checked[MAIN], of_table, physical_of(table)._replace(form="whole"))
 

@@ -193,8 +193,9 @@ class Replay(Stage):
     gives all that it remembers, so that partitions without rows have a turn too. ``to_all`` are the inputs of
     which every partition has all rows. ``tables``, ``by_time`` and ``closes`` are those of
     :class:`~beam_joins.transforms.engine.unbounded.tick_turns.Turns`. ``size`` is that of a :class:`Route`.
-    ``values`` are the types of the values of the inputs whose rows the state has, in the order of its fields: rows that
-    earlier runs stored get them. Empty: the state has no rows. ``None``: rows have the same columns in all runs.
+    ``stored`` are the columns of the inputs whose rows the state has, in the order of its fields, of those that may be of wider
+    types than in earlier runs (``value``, ``key``, ``reference``, ``group``): rows that these stored get them. Empty: the state
+    has no rows. ``None``: rows have the same columns in all runs.
     ``from_records``: records are among the inputs, and late behind the frontier also where the state is rebuilt.
     """
 
@@ -211,12 +212,12 @@ class Replay(Stage):
         by_time: bool = False,
         closes: int | None = None,
         size: int | None = None,
-        values: Mapping[str, pa.DataType] | None = None,
+        stored: Mapping[str, pa.Schema] | None = None,
         from_records: bool = False,
     ) -> None:
         super().__init__(to, main_type, size)
         self._operator = operator
-        self._values = values
+        self._stored = stored
         self._from_records = from_records
         self._check = check
         self._gives_all = gives_all
@@ -247,7 +248,7 @@ class Replay(Stage):
     def _resumed(self, blocks: Any, folder: StateFolder) -> Any:
         pipeline = blocks[0].pipeline
         label, seconds = label_of(pipeline), pipeline.options.view_as(ReplayOptions).beam_joins_remember_deletes
-        memory = folder.memory(label, seconds, self._values, from_records=self._from_records)
+        memory = folder.memory(label, seconds, self._stored, from_records=self._from_records)
         if self._gives_all:
             every = pipeline | "Every partition" >> beam.Create(memory.elements).with_output_types(beam.typehints.KV[int, bytes])
             blocks = (*blocks, every)

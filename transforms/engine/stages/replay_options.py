@@ -119,12 +119,12 @@ def folder_for(pcoll: PCollection[Any] | PBegin) -> StateFolder | None:
     return folder
 
 
-def union_with_stored(pcoll: PCollection[Any], replay: str, name: str, kind: pa.DataType) -> pa.DataType:
-    """The type of an input's values, of this type in this run, with the columns that a replay within the transform that is being
-    applied has stored. Raises :class:`StateRefused`.
+def union_with_stored(pcoll: PCollection[Any], replay: str, name: str, kind: pa.DataType, column: str = "value") -> pa.DataType:
+    """The type of a column of an input, of this type in this run, with the columns that a replay within the transform that is
+    being applied has stored. Raises :class:`StateRefused`.
     """
     folder = folder_for(pcoll)
-    return kind if folder is None else folder.union_type(f"{label_of(pcoll.pipeline)}/{replay}", name, kind)
+    return kind if folder is None else folder.union_type(f"{label_of(pcoll.pipeline)}/{replay}", name, column, kind)
 
 
 def blocks_for(pcoll: PCollection[Any]) -> BlockFolder | None:
