@@ -1,10 +1,10 @@
 """Reads the parts of files in a pipeline, with one policy for bad records; counts what it reads."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter_ns
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import apache_beam as beam
 import pyarrow as pa
@@ -20,8 +20,6 @@ from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.transforms.connect import NAMESPACE, as_arrow
 
-T = TypeVar("T")
-U = TypeVar("U")
 OnBadRecord = Literal["fail", "drop"]
 COUNTS: Final = "counts"
 BAD_RECORDS: Final = "bad_records"
@@ -179,27 +177,6 @@ class ReadParts(beam.DoFn):
         if bad > records // 2:
             return f" (so are {bad:,} of the {records:,} records looked at: the input is not as the options say)"
         return f" ({self._remedy}, {bad:,} of the {records:,} looked at)"
-
-
-def fitting(
-    convert: Callable[[Sequence[T]], U], records: Sequence[T], places: Sequence[int]
-) -> tuple[U, Sequence[int], list[tuple[int, str]]]:
-    """Converts records, or those among them that do not raise ``ValueError`` alone; gives their places, and the
-    faults of the others.
-    """
-    try:
-        return convert(records), places, []
-    except ValueError:
-        kept, faults = [], []
-        for number, (record, place) in enumerate(zip(records, places, strict=True)):
-            try:
-                convert([record])
-                kept.append(number)
-            except ValueError as error:
-                faults.append((place, str(error)))
-        if not faults:
-            raise
-        return convert([records[n] for n in kept]), [places[n] for n in kept], faults
 
 
 def _sentence(error: BaseException) -> str:

@@ -24,6 +24,8 @@ PROGRAMS: Final = {
     "explain": "show two small changelogs and their join as a timeline, position by position",
     "sample": "write sample changelogs of a made-up shop",
 }
+_BUILT: Final = Path(__file__).absolute().parents[2] / "commit"
+"""The file of a built package that names its commit."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +47,8 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Print it."""
-        print(f"beam-joins {installed_version()}")
+        commit = "" if _BUILT.is_file() else _checked_out()
+        print(f"beam-joins {installed_version()}{f' ({commit})' if commit else ''}")
         parser.exit()
 
 
@@ -64,23 +67,21 @@ def _parser() -> Parser:
 
 
 def installed_version() -> str:
-    """The version of this package, with the commit that it was built from, or that is checked out, where that is known."""
+    """The version of this package, with the commit that it was built from, where that is known."""
     try:
         number = version("beam-joins")
     except PackageNotFoundError:
         number = "(not installed)"
-    commit = _commit(Path(__file__).absolute().parents[2])
-    return f"{number} ({commit})" if commit else number
+    return f"{number} ({_BUILT.read_text().strip()})" if _BUILT.is_file() else number
 
 
-def _commit(package: Path) -> str:
-    """The commit of a package: that in the file of the build, or that of the clone around it; empty where nothing tells it."""
-    if (built := package / "commit").is_file():
-        return built.read_text().strip()
-    if not (package.parent / ".git").exists():
+def _checked_out() -> str:
+    """The commit of the clone around the package; empty where nothing tells it."""
+    clone = _BUILT.parents[1]
+    if not (clone / ".git").exists():
         return ""
     try:
-        git = ["git", "-C", str(package.parent), "describe", "--always", "--dirty"]
+        git = ["git", "-C", str(clone), "describe", "--always", "--dirty"]
         return subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
     except OSError:  # there is no git
         return ""

@@ -27,7 +27,7 @@ from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, Fo
 from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
-from beam_joins.pipelines.formats.record_batch_parser import RawRows
+from beam_joins.pipelines.formats.record_batch_parser import FEW, RawRows
 from beam_joins.pipelines.formats.types.exact_json import object_of
 from beam_joins.pipelines.formats.types.json_text import NULL, iso_texts, joined, nested_texts, objects, texts_of
 from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
@@ -114,7 +114,13 @@ def whole_json(file: Growing) -> Iterator[Whole]:
 def _lines(data: bytes, start: int, reading: Reading | None) -> Iterator[RawRows]:
     """The records of lines that begin at a place in their file."""
     lines = data if start else data.removeprefix(BYTE_ORDER_MARK)
-    if (rows := json_rows(lines, start + len(data) - len(lines), reading)) is not None:
+    begin = start + len(data) - len(lines)
+    rows = json_rows(lines, begin, reading)
+    if rows is not None and rows.columns is None and reading is not None and len(rows.places) > FEW:  # some line is not as the others
+        cut = rows.places[len(rows.places) // 2].as_py() - begin
+        yield from _lines(lines[:cut], begin, reading)
+        yield from _lines(lines[cut:], begin + cut, reading)
+    elif rows is not None:
         yield rows
 
 

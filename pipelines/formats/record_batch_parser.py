@@ -23,6 +23,8 @@ from beam_joins.sorting import combine_chunks, valid
 _ISO: Final = r"^[1-9]\d{3}-\d{2}-\d{2}[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
 _ZONE: Final = r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"
 _DIGITS: Final = r"^-?[0-9]{1,18}$"
+FEW: Final = 64
+"""The number of records that are read one by one where one of them does not fit."""
 
 
 class RawRows(NamedTuple):
@@ -121,11 +123,24 @@ def _structs(raw: RawRows, reading: Reading, sure: Bools) -> tuple[pa.StructArra
     doubles = [field.name for field in schema if pa.types.is_floating(field.type)]
     if doubles:
         sure = sure & ~pc.match_substring_regex(texts, long_members(doubles)).fill_null(False).to_numpy(zero_copy_only=False)
+    rows, fits = _fitting_structs(texts if sure.all() else texts.filter(pa.array(sure)), schema, reading)
+    if sure.all():
+        return rows, fits
+    all_fit = sure.copy()
+    all_fit[sure] = fits
+    return rows.take(pa.array(np.cumsum(sure) - 1, mask=~sure)), all_fit
+
+
+def _fitting_structs(texts: pa.Array, schema: pa.Schema, reading: Reading) -> tuple[pa.StructArray, Bools]:
+    """The rows of texts, and for which they are right: a few around one that does not fit are not, and null."""
     try:
-        rows = _typed_structs(texts if sure.all() else texts.filter(pa.array(sure)), schema, reading)
-    except ValueError:  # one of them does not fit
-        return pa.nulls(len(texts), pa.struct(list(reading.typed or ()))), np.zeros(len(texts), np.bool_)
-    return (rows, sure) if sure.all() else (rows.take(pa.array(np.cumsum(sure) - 1, mask=~sure)), sure)
+        return _typed_structs(texts, schema, reading), np.ones(len(texts), np.bool_)
+    except ValueError:
+        if len(texts) <= FEW:
+            return pa.nulls(len(texts), pa.struct(list(reading.typed or ()))), np.zeros(len(texts), np.bool_)
+    half = len(texts) // 2
+    (one, one_fits), (other, other_fits) = (_fitting_structs(each, schema, reading) for each in (texts[:half], texts[half:]))
+    return pa.concat_arrays([one, other]), np.concatenate([one_fits, other_fits])
 
 
 def structs_one_by_one(texts: list[bytes], reading: Reading, *, of_lines: bool) -> pa.StructArray:

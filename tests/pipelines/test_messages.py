@@ -42,10 +42,9 @@ from tests.pipelines.orders_run import Run, read_lines, run_of, write
 def test_the_version_names_the_commit_that_a_package_was_built_from(
     commit: str | None, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(programs, "__file__", str(tmp_path / "beam_joins" / "pipelines" / "commands" / "programs.py"))
-    (tmp_path / "beam_joins").mkdir()
+    monkeypatch.setattr(programs, "_BUILT", built := tmp_path / "commit")
     if commit is not None:
-        (tmp_path / "beam_joins" / "commit").write_text(commit)
+        built.write_text(commit)
     assert programs.installed_version() == f"{version('beam-joins')}{shown}"
 
 
