@@ -18,7 +18,7 @@ import pytest
 from apache_beam.internal import cloudpickle
 
 import beam_joins
-from beam_joins import versioned, with_key
+from beam_joins import function_versions, versioned, with_key
 from beam_joins.function_versions import function_version
 from beam_joins.functions import vectorized
 from tests.beam_joins.ways_of_values import IMPORTS as ALL_IMPORTS
@@ -621,7 +621,7 @@ def test_objects_that_raise_or_refer_to_themselves_do_no_harm(version_of):
     assert version_of("def made():\n    def joiner(left): return later\n    return joiner\n    later = 1\njoiner = made()") is not None
 
 
-def test_what_a_function_refers_to_is_followed_to_an_end():
+def test_what_a_function_refers_to_is_followed_to_an_end(monkeypatch):
     class Node:
         def __init__(self, following):
             self.following = following
@@ -635,4 +635,6 @@ def test_what_a_function_refers_to_is_followed_to_an_end():
         return function_version(end)
 
     assert chain(20_000, 1) != chain(20_000, 2)
-    assert chain(101_000, 1) == chain(101_000, 2)
+    monkeypatch.setattr(function_versions, "_MOST", 1_000)
+    assert chain(300, 1) != chain(300, 2)
+    assert chain(1_100, 1) == chain(1_100, 2)

@@ -65,6 +65,7 @@ def process_ends(store: Store) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.each_value
 @pytest.mark.parametrize("is_killed", [True, False])
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.sweep), 29])
