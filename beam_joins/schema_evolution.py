@@ -65,6 +65,8 @@ def narrowing(before: pa.DataType, now: pa.DataType, path: str = "") -> tuple[st
     ('b', DataType(string), None)
     >>> narrowing(pa.struct({"a": pa.int32()}), pa.struct({"a": pa.int64(), "b": pa.string()}))
     """
+    if isinstance(before, pa.BaseExtensionType) and type(before) is type(now):
+        before, now = before.storage_type, now.storage_type
     if before == now or pa.types.is_null(before):
         return None
     if pa.types.is_struct(before) and pa.types.is_struct(now):
@@ -76,8 +78,6 @@ def narrowing(before: pa.DataType, now: pa.DataType, path: str = "") -> tuple[st
             if (fault := narrowing(field.type, later[field.name], name)) is not None:
                 return fault
         return None
-    if isinstance(before, pa.BaseExtensionType) and type(before) is type(now):
-        return narrowing(before.storage_type, now.storage_type, path)
     if is_list(before) and is_list(now) and not pa.types.is_fixed_size_list(now):
         return narrowing(before.value_type, now.value_type, f"{path}[]")
     return None if _holds(now, before) else (path, before, now)
