@@ -1,6 +1,7 @@
-"""Converts spans of time to microseconds."""
+"""Converts spans of time to microseconds, and their texts to seconds."""
 
 import math
+import re
 from datetime import timedelta
 from typing import Protocol
 
@@ -16,8 +17,22 @@ class Micros(Protocol):
 Span = timedelta | float | int | Micros
 """A ``timedelta``, a number of seconds, or a Beam ``Duration``."""
 
+_TEXT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _MICROSECOND = timedelta(microseconds=1)
 _LIMIT = 1 << 63
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a span of time as text.
+
+    >>> seconds_of("500ms"), seconds_of("10"), seconds_of("5m"), seconds_of("1d")
+    (0.5, 10.0, 300.0, 86400.0)
+    """
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a time: give a number with ms, s, m, h or d, as in 10s")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
 def span_micros(option: str, span: Span, *, negative: bool = False) -> int:

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from beam_joins.keys.canonical import encode
 from beam_joins.keys.opaque import opaque_keys, opaque_values
-from beam_joins.pipelines.changelogs.read_records import MadeRows
-from beam_joins.pipelines.formats.changelog_columns import KEY, reference_at
+from beam_joins.pipelines.changelogs.read_records import FAR_AHEAD, Ahead, MadeRows
+from beam_joins.pipelines.formats.changelog_columns import KEY, PLACE, TIME, now, reference_at
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.exact_rows import ExactRows, row_text
 from beam_joins.pipelines.formats.file_parts import Part
@@ -22,6 +22,7 @@ from beam_joins.pipelines.formats.record_batch_parser import (
     structs_one_by_one,
 )
 from beam_joins.pipelines.formats.types.extended_json import in_python
+from beam_joins.sorting import integers
 
 IGNORED: Final = "ignored_operation"
 
@@ -78,7 +79,19 @@ def made_of(raw: RawRows, reading: Reading) -> MadeRows:
     if len(others):
         batches.append(others.batch(None if raw.structs is None else raw.structs.take(pa.array(added))))
     skipped = {**raw.skipped, **({IGNORED: ignored_count} if ignored_count else {})}
-    return MadeRows(batches, len(raw.places), faults, skipped)
+    return MadeRows(batches, len(raw.places), faults, skipped, None if reading.columns.ahead is not None else _ahead(batches))
+
+
+def _ahead(batches: Sequence[pa.RecordBatch]) -> Ahead | None:
+    """The records whose times are far ahead of the clock; ``None`` if there are none."""
+    if not batches:
+        return None
+    times = np.concatenate([*(integers(batch[TIME]) for batch in batches)])
+    far = times > now() + FAR_AHEAD
+    if not far.any():
+        return None
+    at, places = int(times.argmax()), np.concatenate([integers(batch[PLACE]) for batch in batches])
+    return Ahead(int(far.sum()), int(times[at]), int(places[at]))
 
 
 def _kept(columns: Mapping[str, pa.Array], chosen: Any) -> dict[str, pa.Array]:

@@ -13,8 +13,11 @@ from apache_beam.pvalue import PBegin, PCollection, TaggedOutput
 
 from beam_joins import Dropped
 from beam_joins.errors import InputError
+from beam_joins.iso_times import text_of_micros
 from beam_joins.pipelines.base.paths import require_seen
+from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.read_log import LogEntries
+from beam_joins.pipelines.formats.changelog_columns import now
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
@@ -25,6 +28,9 @@ COUNTS: Final = "counts"
 BAD_RECORDS: Final = "bad_records"
 READ: Final = "read"
 BAD_RECORD: Final = "bad_record"
+AHEAD: Final = "ahead_of_clock"
+FAR_AHEAD: Final = 86_400_000_000
+"""The distance from the clock, in microseconds, from which on times are told: a day, as clocks and time zones differ."""
 SKIPPED: Final = "skipped_"
 """The prefix of the counts of records about no row."""
 GOES_ON: Final = "goes on without such records"
@@ -32,15 +38,24 @@ GOES_ON: Final = "goes on without such records"
 _LONGEST_FAULT: Final = 300
 
 
+class Ahead(NamedTuple):
+    """The number of records whose times are far ahead of the clock, and time and place of the furthest."""
+
+    records: int
+    time: int
+    place: int
+
+
 class MadeRows(NamedTuple):
     """The result of reading some records of a part: the elements, the number of records, the faults of bad records by
-    their places, and the numbers of items about no row, by their kind.
+    their places, the numbers of items about no row, by their kind, and the records that are far ahead of the clock.
     """
 
     elements: Sequence[Any]
     records: int
     faults: Sequence[tuple[int, str]] = ()
     skipped: Mapping[str, int] = {}
+    ahead: Ahead | None = None
 
 
 class RecordReader(Protocol):
@@ -122,6 +137,7 @@ class ReadParts(beam.DoFn):
     def start_bundle(self) -> None:
         """Count from nothing."""
         self._counts: Counter[str] = Counter()
+        self._furthest: tuple[int, str] | None = None
 
     def process(self, element: Part) -> Iterator[Any]:
         """Read a part."""
@@ -142,7 +158,7 @@ class ReadParts(beam.DoFn):
                     entries.add(some.records, perf_counter_ns() - begin)
                 for place, fault in some.faults:
                     yield TaggedOutput(BAD_RECORDS, self._dropped(part, place, fault, some))
-                self._count(some)
+                self._count(part, some)
                 yield from some.elements
 
     def _made(self, part: Part) -> Iterator[MadeRows]:
@@ -153,15 +169,28 @@ class ReadParts(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """Give the counts."""
         for what, count in self._counts.items():
-            yield TaggedOutput(COUNTS, at_bundle_end(Tally(self._name, what, count)))
+            examples = () if what != AHEAD or self._furthest is None else (self._furthest[1],)
+            yield TaggedOutput(COUNTS, at_bundle_end(Tally(self._name, what, count, examples)))
 
-    def _count(self, some: MadeRows) -> None:
+    def _count(self, part: Part, some: MadeRows) -> None:
         self._counts[READ] += some.records
         if some.faults:
             Metrics.counter(NAMESPACE, f"dropped_{BAD_RECORD}").inc(len(some.faults))
         for what, count in some.skipped.items():
             self._counts[f"{SKIPPED}{what}"] += count
             Metrics.counter(NAMESPACE, f"{SKIPPED}{what}").inc(count)
+
+        if some.ahead is not None:
+            self._counts[AHEAD] += some.ahead.records
+            Metrics.counter(NAMESPACE, AHEAD).inc(some.ahead.records)
+            if self._furthest is None or some.ahead.time > self._furthest[0]:
+                self._furthest = some.ahead.time, self._far_ahead(part, some.ahead)
+
+    @staticmethod
+    def _far_ahead(part: Part, ahead: Ahead) -> str:
+        days = (ahead.time - now()) // FAR_AHEAD
+        place = READERS[part.file.format].where(part, ahead.place)
+        return f"{part.file.shown}, {place}: {text_of_micros(ahead.time)}, {counted(days, 'day')} ahead"
 
     def _dropped(self, part: Part, place: int, fault: str, among: MadeRows) -> Dropped:
         fault = fault if len(fault) <= _LONGEST_FAULT else f"{fault[:_LONGEST_FAULT]}..."

@@ -15,6 +15,7 @@ from beam_joins.pipelines.commands.command_spec import Side
 from beam_joins.pipelines.commands.program import Repeated
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.layout import QUOTED, TYPES, Layout, is_type, items_of, unquoted
+from beam_joins.spans import seconds_of
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
 """Options of readers that a command sets itself, or names once for all inputs: ``--select`` takes columns."""
@@ -25,6 +26,8 @@ _OF_EVENTS: Final = {name: option for name, option in _ALL_OF_EVENTS.items() if 
 _OPTIONS: Final = {**_OF_EVENTS, **_OF_ROWS}
 READER_OPTIONS: Final = (*_OPTIONS, "schema_overrides")
 """The names of the options of an input."""
+OF_EACH_RUN: Final = frozenset({"max_ahead"})
+"""The names of those that may differ from one run to the next."""
 ROW_OPTIONS: Final = (*_OF_ROWS, "schema_overrides")
 """The names of those of an input without envelopes."""
 _DEFAULTS: Final = {"timestamp_by": "updated_at", "sequence_by": "lsn", "apply_as_deletes": f"op={','.join(sorted(DELETES))}"}
@@ -34,6 +37,7 @@ _SHOWN_DEFAULTS: Final = {
     "sequence_by": "lsn; empty: none",
     "apply_as_deletes": "op with these values, where null is a bad record; empty: none",
 }
+_SPANS: Final = "seconds, a ``timedelta`` or a Beam ``Duration``"
 _LITERAL: Final = re.compile(r"``(.+?)``|:(class|data):`~?([\w.]+)`")
 
 
@@ -133,6 +137,11 @@ def _value(side: Side, args: Namespace, name: str) -> Any:
     text, option = side.value_of(args, name), _OPTIONS[name]
     if "Operations" in option.annotation:
         return _operations(side, args, name)
+    if text and "Span" in option.annotation:
+        try:
+            return seconds_of(text)
+        except ValueError as error:
+            raise InputError(f"{side.flag(name)}: {error}") from error
     if text and name.endswith("_by") and "Sequence" not in option.annotation:
         return unquoted(text)
     return (names_in(text) if "Sequence" in option.annotation else text) or None if text else None
@@ -174,6 +183,8 @@ def _metavar(option: DeclaredOption) -> str:
         return "COLUMN[=VALUES]" if "str" in option.annotation else "COLUMN=VALUES"
     if _is_repeated(option):
         return "TEXT"
+    if "Span" in option.annotation:
+        return "TIME"
     return "COLUMNS" if "Sequence" in option.annotation else "COLUMN" if option.name.endswith("_by") else "NAME"
 
 
@@ -204,7 +215,8 @@ def reader_help(name: str, side: Side) -> str:
             return str(literal)
 
     option = (_ALL_OF_ROWS | _OPTIONS)[name]
-    return _LITERAL.sub(written, option.text).removesuffix(".").replace("%", "%%")
+    text = option.text.replace(_SPANS, "as in 10s, 5m or 1d")
+    return _LITERAL.sub(written, text).removesuffix(".").replace("%", "%%")
 
 
 def _written(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, Final
@@ -10,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from beam_joins.errors import InputError
 from beam_joins.operations import word
 from beam_joins.pipelines.commands.command_spec import Names, Side
-from beam_joins.pipelines.commands.reader_options import READER_OPTIONS, column_and_words, names_in
+from beam_joins.pipelines.commands.reader_options import OF_EACH_RUN, READER_OPTIONS, column_and_words, names_in
 from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of, items_of
 from beam_joins.pipelines.formats.registry import format_of, has_format
 from beam_joins.pipelines.io.targets import FORMS
+from beam_joins.spans import seconds_of
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.formats.change_records import As
 
 _SEVERAL: Final = 2
-SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _READ: Final[dict[str, Callable[[str], object]]] = {
     "-key": names_in,
     "-sequence-by": names_in,
@@ -28,7 +27,6 @@ _READ: Final[dict[str, Callable[[str], object]]] = {
     "-encoding": encoding_of,
 }
 """What the values of options stand for, by the endings of their names."""
-_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)?")
 
 
 def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
@@ -270,7 +268,10 @@ def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
     """The options that the state depends on, or a result: those that are given or have a default."""
     values = {
         f"--{name.replace('_', '-')}": vars(args)[name]
-        for name in (*names.fixed, *(side.dest(column) for side in names.sides for column in READER_OPTIONS))
+        for name in (
+            *names.fixed,
+            *(side.dest(column) for side in names.sides for column in READER_OPTIONS if column not in OF_EACH_RUN),
+        )
     }
     places = {"--changes": changes_pattern(args.changes) if args.changes else None, "--latest": args.latest}
     formats = {option: format_of(option, place).name for option, place in places.items() if place}
@@ -348,7 +349,7 @@ def value_in_words(value: str | None) -> str:
 
 
 def _seconds(text: str) -> Any:
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time: give a number with ms, s, m or h, as in 10s")
-    return float(match[1]) * SECONDS[match[2] or "s"]
+    try:
+        return seconds_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from beam_joins.pipelines.base.paths import matching
-from beam_joins.pipelines.changelogs.read_records import READ, SKIPPED
+from beam_joins.pipelines.base.progress import counted
+from beam_joins.pipelines.changelogs.read_records import AHEAD, READ, SKIPPED
 from beam_joins.pipelines.commands.command_spec import LATEST, TO, Names
 from beam_joins.pipelines.commands.standard_streams import STANDARD
 from beam_joins.pipelines.commands.watched_run import Step, watched_of
@@ -43,7 +44,7 @@ ROWS: Final = "rows"
 """Rows of the first input in the end; of these:"""
 MATCHED: Final = "matched"
 UNREFERRING: Final = "unreferring"
-_NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING, *LATE})
+_NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING, AHEAD, *LATE})
 JOIN: Final = "join"
 
 
@@ -125,8 +126,8 @@ class Summary:
             lines += ["engine", *self.watched.engine.lines()]
         lines.append("seconds")
         lines += [f"  {phase:<19} {taken:>10,.1f}" for phase, taken in (*self.seconds.items(), ("all", sum(self.seconds.values())))]
-        if self._remarks:
-            lines += ["remarks", *(f"  {remark}" for remark in self._remarks)]
+        if remarks := self.remarks():
+            lines += ["remarks", *(f"  {remark}" for remark in remarks)]
         return "\n".join([*lines, *self._first_rows()])
 
     def data(self) -> dict[str, Any]:
@@ -156,8 +157,20 @@ class Summary:
             },
             "phase_seconds": {phase: round(taken, 3) for phase, taken in self.seconds.items()},
             "total_seconds": round(sum(self.seconds.values()), 3),
-            "remarks": list(self._remarks),
+            "remarks": self.remarks(),
         }
+
+    def remarks(self) -> list[str]:
+        """The sentences at the end."""
+        ahead = []
+        for side in self.names.sides:
+            if (tally := self._tallies.get((side.name, AHEAD))) is not None:
+                many = f"{counted(tally.records, 'record')} of the {side.name} {'is' if tally.records == 1 else 'are'}"
+                ahead.append(
+                    f"{many} a day or more ahead of the clock ({tally.examples[0]}): in incremental runs those before are late; "
+                    f"{side.flag('max_ahead')} refuses such records"
+                )
+        return [*self._remarks, *ahead]
 
     def read(self, side: str) -> int:
         """The number of records of an input that were read."""

@@ -4,11 +4,12 @@ import datetime as dt
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from beam_joins.iso_times import EPOCH, NO_TIME, has_nanoseconds, micros_of_text
+from beam_joins.iso_times import EPOCH, NO_TIME, has_nanoseconds, micros_of_text, text_of_micros
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.types.extended_json import identity
@@ -57,7 +58,8 @@ class Columns:
     known), ``left_out`` the columns that a row does not have as they did not change, and ``life`` the encoded
     :class:`~beam_joins.arrivals.Life`. ``side`` is the prefix of the options of these columns, ``orders`` for
     ``--orders-key``; empty: no prefix; None: Python. ``envelopes``: the envelopes that the rows are in, which say all
-    but the key. ``declared`` are the types of columns that options name.
+    but the key. ``declared`` are the types of columns that options name. A time more than ``ahead`` microseconds ahead of the
+    clock is a fault.
 
     >>> columns = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
     >>> row = {"id": 1, "at": 5, "lsn": "17", "op": "D"}
@@ -89,6 +91,7 @@ class Columns:
     life: str | None = None
     envelopes: "Envelopes | None" = None
     declared: Layout = ()
+    ahead: int | None = field(default=None, repr=False)
 
     @property
     def enveloped(self) -> bool:
@@ -226,6 +229,9 @@ class Columns:
         return f"column '{self.delete}' is {seen}: add {operation} to {options} to say what that means"
 
     def _order_fault(self, row: Row) -> str | None:
+        return self._time_fault(row) or self._sequence_fault(row)
+
+    def _time_fault(self, row: Row) -> str | None:
         try:
             time = self.time_of(row)
         except (ValueError, OverflowError):
@@ -234,9 +240,15 @@ class Columns:
             return f"column '{self.timestamp}' is not a time: {shown(value)}{form}"
         if not _LEAST <= time <= _MOST:
             return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {shown(row.get(self.timestamp or ''))}"
+        if self.ahead is not None and time > (latest := now() + self.ahead):
+            most = f"{self.flag('max_ahead')} says at most {text_of_micros(latest)}"
+            return f"column '{self.timestamp}' is {text_of_micros(time)}, ahead of the clock: {most}"
         if self.sequence is None and self._has_nanoseconds(row):
             remedy = f"name a column with whole numbers of nanoseconds with {self.flag('sequence_by')}"
             return f"column '{self.timestamp}' has nanoseconds, which microseconds do not order: {remedy}"
+        return None
+
+    def _sequence_fault(self, row: Row) -> str | None:
         for column in (self.sequence, *self.within):
             try:
                 number = None if column is None else _whole_number(row[column])
@@ -247,6 +259,11 @@ class Columns:
             if number is not None and not _LEAST <= number <= _MOST:
                 return f"column '{column}' does not fit in 64 bits: {number}"
         return None
+
+
+def now() -> int:
+    """The time of the clock, in microseconds."""
+    return time_ns() // 1_000
 
 
 def flag_of(side: str | None, option: str) -> str:

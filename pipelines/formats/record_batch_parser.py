@@ -13,7 +13,17 @@ from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.iso_times import NO_TIME
 from beam_joins.keys.key_columns import Bools
 from beam_joins.operations import deletes_by, word
-from beam_joins.pipelines.formats.changelog_columns import DELETED, EXACT_IN_DOUBLES, KEY, NANOSECONDS, PLACE, REFERENCE, TIME, Unit
+from beam_joins.pipelines.formats.changelog_columns import (
+    DELETED,
+    EXACT_IN_DOUBLES,
+    KEY,
+    NANOSECONDS,
+    PLACE,
+    REFERENCE,
+    TIME,
+    Unit,
+    now,
+)
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import without_units
@@ -92,6 +102,7 @@ def many_at_a_time(raw: RawRows, reading: Reading) -> tuple[dict[str, pa.Array] 
             nullable[REFERENCE] = _keys([raw_columns[name] for name in reading.reference], reading.reference_type)
         if not all(_is_number(raw_columns[name].type) for name in reading.numbers):
             raise pa.ArrowInvalid("no numbers")
+        is_near = None if columns.ahead is None else pc.less_equal(made[TIME], now() + columns.ahead)
         made_sure = np.ones(count, np.bool_) if raw.sure is None else raw.sure.copy()
         if columns.truncate is not None:
             made_sure &= ~_is_any(raw_columns[columns.truncate], columns.truncates)
@@ -100,6 +111,8 @@ def many_at_a_time(raw: RawRows, reading: Reading) -> tuple[dict[str, pa.Array] 
     for column in made.values():
         if column.null_count:
             made_sure &= valid(column)
+    if is_near is not None:
+        made_sure &= is_near.fill_null(False).to_numpy(zero_copy_only=False)
     parsed: dict[str, pa.Array] = {**made, **nullable}
     if "json lines" in reading.forms:
         parsed["json lines"] = raw.texts

@@ -28,6 +28,7 @@ from beam_joins.pipelines.io.sources.changelog_rows import (
 from beam_joins.pipelines.io.sources.plain_columns import Operations, options_of_columns, plain_columns
 from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
 from beam_joins.schema_union import common_schema
+from beam_joins.spans import Span
 from beam_joins.transforms import connect
 from beam_joins.transforms.connect import plain_schema
 
@@ -59,6 +60,9 @@ class ReadChangelog(ReadTable):
     * ``apply_as_truncates``: a column and its values that empty the table, ``{"op": ["t"]}``.
     * ``ignored``: a column and its values that mean no change, ``{"op": ["update_preimage"]}`` for old rows beside the new
       ones. Such records are passed over and counted.
+    * ``max_ahead``: the most that a time may be ahead of the clock when it is read: seconds, a ``timedelta`` or a Beam
+      ``Duration``. A record of a later time is a bad record. Without it, one record of the far future makes those of later
+      runs late. By default there is no limit.
     * ``except_columns``: columns to leave out of the values.
     * ``schema``: the columns of the values, a ``pyarrow.Schema`` or a class. By default, ``"declared"``, those of Parquet and
       Arrow files; values are dicts, their numbers exact, where files do not say types, or with ``None``. Values of a schema
@@ -107,6 +111,7 @@ class ReadChangelog(ReadTable):
         apply_as_upserts: Operations | None = None,
         apply_as_truncates: Operations | None = None,
         ignored: Operations | None = None,
+        max_ahead: Span | None = None,
         except_columns: Sequence[str] = (),
         schema: pa.Schema | Literal["declared", "inferred"] | None = "declared",
         emit: Emit = "updates",
@@ -123,6 +128,7 @@ class ReadChangelog(ReadTable):
             apply_as_upserts=apply_as_upserts,
             apply_as_truncates=apply_as_truncates,
             ignored=ignored,
+            max_ahead=max_ahead,
             delimiter=delimiter,
             encoding=encoding,
         )

@@ -34,7 +34,7 @@ class ReadGrowingChangelog(ReadTable):
     lines, Avro, Parquet and Arrow. A record that cannot be read fails the run.
 
     * ``path``, ``key``, ``timestamp_unit``, ``sequence_by``, ``apply_as_deletes``, ``apply_as_upserts``,
-      ``apply_as_truncates``, ``ignored``, ``except_columns``, ``emit``: as of :class:`~beam_joins.io.ReadChangelog`.
+      ``apply_as_truncates``, ``ignored``, ``max_ahead``, ``except_columns``, ``emit``: as of :class:`~beam_joins.io.ReadChangelog`.
     * ``schema``: as of :class:`~beam_joins.io.ReadChangelog`. ``"inferred"`` needs a file when the pipeline is built: a record
       of a later file that does not fit the types fails the run, and a job that is built again may infer others.
     * ``timestamp_by``: the column with the event time, which the watermark follows: a whole number, a timestamp, a date, or
@@ -66,6 +66,7 @@ class ReadGrowingChangelog(ReadTable):
         apply_as_upserts: Operations | None = None,
         apply_as_truncates: Operations | None = None,
         ignored: Operations | None = None,
+        max_ahead: Span | None = None,
         except_columns: Sequence[str] = (),
         schema: pa.Schema | Literal["declared", "inferred"] | None = "declared",
         emit: Emit = "updates",
@@ -81,6 +82,7 @@ class ReadGrowingChangelog(ReadTable):
             apply_as_upserts=apply_as_upserts,
             apply_as_truncates=apply_as_truncates,
             ignored=ignored,
+            max_ahead=max_ahead,
         )
         names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
         connect.choice("emit", emit, Emit)

@@ -61,6 +61,7 @@ KAFKA = {
 OPERATIONS = ("apply_as_deletes", "apply_as_upserts", "apply_as_truncates", "ignored")
 PLAIN_ROWS: dict[str, tuple[Any, str]] = {
     **{"key": ("id", "text"), "timestamp_by": ("at", "none text"), "timestamp_unit": ("us", ""), "sequence_by": ("lsn", "none text")},
+    **{"max_ahead": (None, "none seconds")},
     **dict.fromkeys(OPERATIONS, (None, "none")),
     **{"apply_as_deletes": ("gone", "none text"), "except_columns": ((), "text nothing"), "emit": ("updates", "")},
     "schema": (None, "none schema"),

@@ -16,11 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+from beam_joins.io import ReadChangelog
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadParts
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.reading import Reading
+from tests.pipelines.naive_orders import Row
+from tests.pipelines.orders_run import Run, read_lines, write
 
 COLUMNS = Columns(key=("id",), timestamp="at", sequence="position")
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -109,10 +112,10 @@ def test_times_of_each_type_are_the_instants_that_duckdb_reads(tmp_path: Path, k
     pq.write_table(table, tmp_path / "a.parquet")
     expected = read_by_duckdb(tmp_path / "a.parquet", kind)
     assert len(expected) == len(table)
-    for suffix, write in WRITERS.items():
+    for suffix, written in WRITERS.items():
         if suffix == "avro" and kind in NOT_OF_AVRO:
             continue
-        write(table, tmp_path / f"b.{suffix}")
+        written(table, tmp_path / f"b.{suffix}")
         assert read(tmp_path / f"b.{suffix}") == expected, suffix
         changelog = find_changelog("rows", str(tmp_path / f"b.{suffix}"), replace(COLUMNS, key=("value",)))
         keys = records(tmp_path / f"b.{suffix}", replace(COLUMNS, key=("value",)), changelog.kind_of("value") or "")
@@ -142,3 +145,46 @@ def test_files_of_one_input_may_have_other_units(tmp_path: Path) -> None:
     expected = {key: row for n in range(4) for key, row in read_by_duckdb(tmp_path / f"{n}.parquet", pa.timestamp(units[n])).items()}
     assert len(expected) == 200
     assert read(tmp_path / "*.parquet") == expected
+
+
+AHEAD = [
+    {"id": 1, "at": "2026-11-01T00:00:00Z"},
+    {"id": 2, "at": "2999-01-01T00:00:00Z"},
+    {"id": 3, "at": "2999-01-02T00:00:00Z"},
+    {"id": 4, "at": "2026-11-02"},
+]
+"""Records of which two are of the far future."""
+
+
+@pytest.mark.parametrize("options", [[], ["--sequence-by=id"]])
+@pytest.mark.parametrize("rows", [AHEAD, [*AHEAD, {"id": 5, "at": 1}]], ids=["many at a time", "one by one"])
+def test_records_of_the_far_future_are_named_and_refused_if_that_is_asked(
+    beam_joins: Run, rows: list[Row], options: list[str]
+) -> None:
+    write("a.jsonl", *rows)
+    plain = ["table", "--input=a.jsonl", "--timestamp-by=at", *(options or ["--sequence-by="]), "--apply-as-deletes="]
+    job = [*plain, "--latest=out.jsonl"]
+    ran = beam_joins(*job)
+    assert "2 records of the rows are a day or more ahead of the clock (a.jsonl, line 3: 2999-01-02T00:00:00Z, " in ran.out
+    assert "days ahead): in incremental runs those before are late; --max-ahead refuses such records" in ran.out
+    assert len(read_lines(Path("out.jsonl"))) == len(rows)
+    refused = beam_joins(*job, "--max-ahead=12h")
+    assert refused.code == 2
+    assert "a.jsonl, line 2: column 'at' is 2999-01-01T00:00:00Z, ahead of the clock: --max-ahead says at most 20" in refused.err
+    dropped = beam_joins(*job, "--max-ahead=12h", "--on-bad-record=drop")
+    assert "ahead of the clock (" not in dropped.out
+    assert {row["id"] for row in read_lines(Path("out.jsonl"))} == {row["id"] for row in rows} - {2, 3}
+    assert "ahead" not in beam_joins(*job, "--max-ahead=500000d").out
+
+
+def test_the_most_that_a_time_may_be_ahead_is_checked_and_no_part_of_a_state(beam_joins: Run) -> None:
+    with pytest.raises(ValueError, match="max_ahead=-1 is negative: give a span of time of 0 or more"):
+        ReadChangelog("a.jsonl", key="id", timestamp_by="at", max_ahead=-1)
+    with pytest.raises(ValueError, match="max_ahead= needs timestamp_by=: records without a time are not ahead"):
+        ReadChangelog("a.jsonl", key="id", max_ahead=1)
+    job = ["table", "--input=[abc].jsonl", "--timestamp-by=at", "--sequence-by=", "--apply-as-deletes=", "--latest=out.jsonl"]
+    for name, row, more in (("a", AHEAD[0], []), ("b", AHEAD[3], ["--max-ahead=1d"]), ("c", AHEAD[1], ["--max-ahead=2d"])):
+        write(f"{name}.jsonl", row)
+        ran = beam_joins(*job, "--state-dir=state", *more)
+        assert ran.code == (2 if name == "c" else 0), ran.err
+    assert "--max-ahead: '1 day' is not a time: give a number with ms, s, m, h or d" in beam_joins(*job, "--max-ahead=1 day").err

@@ -7,6 +7,7 @@ from typing import Any
 from beam_joins.operations import DELETES, NOT_NULL, NULL, UPSERTS, word
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit, flag_of
 from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of
+from beam_joins.spans import Span, span_micros
 from beam_joins.transforms import connect
 
 Operations = dict[str, Sequence[str | None]]
@@ -22,6 +23,7 @@ def plain_columns(
     apply_as_upserts: Operations | None = None,
     apply_as_truncates: Operations | None = None,
     ignored: Operations | None = None,
+    max_ahead: Span | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
     side: str | None = None,
@@ -45,6 +47,8 @@ def plain_columns(
         "ignored": _column("ignored", ignored),
     }
     (delete, deletes), (upsert, upserts), (truncate, truncates), (ignore, ignores) = options.values()
+    if max_ahead is not None and timestamp_by is None:
+        raise ValueError(f"{flag_of(side, 'max_ahead')} needs {flag_of(side, 'timestamp_by')}: records without a time are not ahead")
     if truncates and timestamp_by is None and not order:
         orders = " or ".join(flag_of(side, option) for option in ("timestamp_by", "sequence_by"))
         raise ValueError(f"{flag_of(side, 'apply_as_truncates')} needs {orders}: a truncate deletes the rows before it")
@@ -72,6 +76,7 @@ def plain_columns(
         truncate=truncate,
         ignored=ignores or frozenset(),
         ignore=ignore,
+        ahead=None if max_ahead is None else span_micros(flag_of(side, "max_ahead").removesuffix("="), max_ahead),
         csv=(_read(side, "delimiter", delimiter, delimiter_of), _read(side, "encoding", encoding, encoding_of)),
         side=side,
     )
