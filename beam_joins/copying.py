@@ -19,7 +19,7 @@ LAZY = frozenset({GeneratorType, CoroutineType, AsyncGeneratorType, map, filter,
 
 
 def require_value(value: Any) -> None:
-    """Raise ``ValueError`` for a function's result that gives values later and is no value itself.
+    """Raise ``ValueError`` for a function's result that gives values later and is no value itself, or is ``NotImplemented``.
 
     >>> require_value(n for n in range(3))
     Traceback (most recent call last):
@@ -27,6 +27,8 @@ def require_value(value: Any) -> None:
     """
     if type(value) in LAZY:
         raise ValueError(f"a function gave a {type(value).__name__.replace('_', ' ')}, which is no value: return the value itself")
+    if value is NotImplemented:
+        raise ValueError("a function gave NotImplemented, which is no value: return one, or raise an exception")
 
 
 def copied(value: Any) -> Any:

@@ -96,6 +96,10 @@ def encode(value: Any) -> bytes:
         return _writer.encode(value)
     except OverflowError:
         return _writer_of_any_int.encode(value)
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"the text {error.object!a} has half of a character, a surrogate, which UTF-8 does not have: mend it"
+        ) from None
     except RecursionError:
         raise ValueError("a value that is nested too deeply, or in itself, cannot be written") from None
 

@@ -24,6 +24,7 @@ _OF_STREAM: Final = ("StreamTableJoin", "StreamForeignKeyJoin")
 """The joins whose inputs are ``stream`` and ``table``."""
 _TAKE_ROWS: Final = ("TableFromChangelog", "WindowedStreamJoin", "WriteParquet")
 """The transforms that take no tables."""
+_QUOTES: Final = " (YAML reads on, off, yes and no without quotes as truth values: write a name in quotes)"
 _ERROR_HANDLING: Final = YamlOption(
     "error_handling",
     "with `output`, the name of a further output: the records that are not in the result, bad ones too, as rows of"
@@ -67,6 +68,13 @@ def _parameter(option: YamlOption) -> inspect.Parameter:
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=kind)
 
 
+def _has_truths(written: Any) -> bool:
+    """Whether an option has a truth value, also as the name of a column."""
+    if isinstance(written, Mapping):
+        return any(map(_has_truths, (*written, *written.values())))
+    return any(map(_has_truths, written)) if isinstance(written, list) else isinstance(written, bool)
+
+
 class _Provided(beam.PTransform[Any, Any]):
     """A public transform that takes and gives rows of Beam where it takes and gives others than tables."""
 
@@ -80,12 +88,19 @@ class _Provided(beam.PTransform[Any, Any]):
             raise ValueError(f"{self._name} has no option {wrong[0]}: choose among {', '.join(options) or 'none'}")
         if missing := [each.name for each in options.values() if each.is_required and each.name not in config]:
             raise ValueError(f"{self._name} needs {', '.join(missing)}")
-        self._options = {name: options[name].value(written) for name, written in config.items()}
+        try:
+            self._options = {name: options[name].value(written) for name, written in config.items()}
+            made: Any = self._made(transform, options)
+        except ValueError as error:
+            texts = [name for name, written in config.items() if _has_truths(written) and options[name].form.type is not bool]
+            raise ValueError(f"{error}{_QUOTES if texts else ''}") from error
+        self._transform = made if self._errors is None else made.with_outputs()
+
+    def _made(self, transform: type[beam.PTransform[Any, Any]], options: Mapping[str, YamlOption]) -> Any:
         self._errors = (self._options.pop("error_handling", None) or {}).get("output")
         if self._errors is not None and "on_bad_record" in options:
             self._options.setdefault("on_bad_record", "drop")
-        made: Any = transform(**self._options)
-        self._transform = made if self._errors is None else made.with_outputs()
+        return transform(**self._options)
 
     def expand(self, pcolls: Any) -> Any:
         """Apply the transform."""

@@ -6,7 +6,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import apache_beam as beam
-from apache_beam.pvalue import PCollection, PValue
+from apache_beam.options.pipeline_options import TypeOptions
+from apache_beam.pvalue import AsSideInput, PCollection, PValue
 
 from beam_joins.transforms.engine.construction.applied_transforms import collections_in
 from beam_joins.transforms.engine.construction.fingerprints import displayed
@@ -61,9 +62,16 @@ class Transform(beam.PTransform[In, Out]):
     _options: dict[str, Any]
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Take note of the options as given; raises ``ValueError`` for a function that is a generator or a coroutine."""
+        """Take note of the options as given; raises ``ValueError`` for a function that is a generator or a coroutine, and for a
+        side input.
+        """
         made = super().__new__(cls)
         positional = list(inspect.signature(cls.__init__).parameters)[1:]
+        if any(isinstance(value, PValue | AsSideInput) for value in (*args, *options.values())):
+            raise ValueError(
+                f"{cls.__name__} takes no side inputs: join a table with another one (TableTableJoin, ForeignKeyJoin), or give its "
+                "functions values with functools.partial"
+            )
         made._options = {**dict(zip(positional, args, strict=False)), **options}
         for name, value in made._options.items():
             require_returns(name, value)
@@ -75,6 +83,15 @@ class Transform(beam.PTransform[In, Out]):
 
     def expand(self, pvalue: Any) -> Any:
         """Apply the transform."""
+        try:
+            return self._applied(pvalue)
+        except ValueError as error:
+            first = next(iter(collections_in(pvalue)), None)
+            if not isinstance(first, PCollection) or first.pipeline.options.view_as(TypeOptions).pipeline_type_check:
+                raise
+            raise ValueError(f"{error} (--no_pipeline_type_check hides the types of collections: leave it out)") from error
+
+    def _applied(self, pvalue: Any) -> Any:
         collections = [each for each in collections_in(pvalue) if isinstance(each, PCollection)]
         folder = folder_for(collections[0]) if collections else None
         if folder is None or len(collections) < len(collections_in(pvalue)):

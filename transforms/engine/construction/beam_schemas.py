@@ -34,7 +34,7 @@ _ATOMIC: Final = {
     schema_pb2.STRING: pa.string(),
     schema_pb2.BYTES: pa.binary(),
 }
-_ATOMS: Final = {arrow: atom for atom, arrow in _ATOMIC.items()}
+_ATOMS: Final = {arrow: atom for atom, arrow in _ATOMIC.items() if arrow != pa.int8()}  # Beam's coder takes bytes without a sign
 _ANY: Final = "beam:logical:pythonsdk_any:v1"
 """The type of fields whose type Beam does not know."""
 _MICROS: Final = "beam:logical_type:micros_instant:v1"
@@ -45,7 +45,7 @@ _URNS: Final[tuple[tuple[Callable[[Any], bool], str], ...]] = (
     (pa.types.is_decimal, common_urns.decimal.urn),
 )
 _SAME_VALUES: Final[tuple[tuple[Callable[[Any], bool], pa.DataType], ...]] = (
-    (pa.types.is_uint8, pa.int16()),
+    (lambda kind: pa.types.is_int8(kind) or pa.types.is_uint8(kind), pa.int16()),
     (pa.types.is_uint16, pa.int32()),
     (pa.types.is_uint32, pa.int64()),
     (pa.types.is_float16, pa.float32()),

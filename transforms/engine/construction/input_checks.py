@@ -49,6 +49,12 @@ def elements_of(pcoll: PCollection[Any]) -> str:
     return (type_name(hint) if isinstance(hint, type) else _CLASS.sub(r"\1", repr(hint))).replace("pyarrow.lib.", "pyarrow.")
 
 
+def _shown(windows: Any) -> str:
+    """Windows as they are written: ``FixedWindows(size=60)``."""
+    options = (f"{name}={value}" for name, value in vars(windows).items() if value not in (None, 0))
+    return f"{type(windows).__name__}({', '.join(options)})"
+
+
 def require_global(transform: str, *pcolls: PCollection[Any]) -> None:
     """Raise ``ValueError`` for input that the engine cannot replay: windowed input, or input that its runner
     would not replay right.
@@ -57,7 +63,7 @@ def require_global(transform: str, *pcolls: PCollection[Any]) -> None:
     for pcoll in pcolls:
         if not isinstance(pcoll.windowing.windowfn, GlobalWindows):
             raise ValueError(
-                f"{transform} needs its input in the global window, not in {pcoll.windowing.windowfn}:"
+                f"{transform} needs its input in the global window, not in {_shown(pcoll.windowing.windowfn)}:"
                 " apply beam.WindowInto(beam.window.GlobalWindows()) before it"
             )
         require_able(transform, pcoll)
