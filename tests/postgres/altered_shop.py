@@ -79,8 +79,8 @@ class AlteredShop:
 
     @property
     def customers(self) -> str:
-        """The statement that makes the table of customers."""
-        return f"CREATE TABLE customers {_PEOPLE[:-1]}, PRIMARY KEY (id), UNIQUE (code))"
+        """The statement that makes the table of customers, whose ids are unique also while they are not its key."""
+        return f"CREATE TABLE customers {_PEOPLE[:-1]}, PRIMARY KEY (id), UNIQUE (code), EXCLUDE (id WITH =))"
 
     @property
     def publication(self) -> str:
