@@ -30,7 +30,7 @@ class ReadChangeEvents(ReadTable):
     * ``key``: the columns of the primary key; by default those that the first event names.
     * ``schema``: the columns of the values, a ``pyarrow.Schema``. By default, ``"declared"``, those of the types that the
       events say: Debezium's schemas, wal2json's column types. Without types, or with ``None``, values are dicts, their
-      numbers exact. With a state, key and types are those of the first run with a row.
+      numbers exact. With a state, key and types are those of the first run with a row; columns may come, and types get wider.
     * ``unavailable_value``: the ``unavailable.value.placeholder`` of Debezium's connector for PostgreSQL, or several,
       where it is not the default; an array in JSON, such as ``"[0]"``, stands for arrays of numbers. The value of such a
       column is the key that the row had before.

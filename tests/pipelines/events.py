@@ -10,6 +10,7 @@ from typing import Any
 import apache_beam as beam
 import fastavro
 import pyarrow as pa
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import LatestTable
 from beam_joins.io import ReadChangeEvents
@@ -104,9 +105,12 @@ def lines(path: str, *events: Any) -> str:
     return path
 
 
-def read(path: str, format: Any = "debezium", **options: Any) -> tuple[pa.DataType, list[Row]]:
-    """The type of the values, and the latest rows."""
-    with beam.Pipeline() as pipeline:
+def read(path: str, format: Any = "debezium", state: str | None = None, **options: Any) -> tuple[pa.DataType, list[Row]]:
+    """The type of the values, and the latest rows; those of all runs with a ``state``."""
+    for earlier in Path().glob("found-*"):
+        earlier.unlink()
+    flags = PipelineOptions([] if state is None else [f"--beam_joins_state={state}"])
+    with beam.Pipeline(options=flags) as pipeline:
         table = pipeline | ReadChangeEvents(path, format=format, **options)
         kind = table_type(table).value
         values = table | LatestTable()

@@ -76,8 +76,26 @@ def test_a_column_that_changes_its_type_or_comes_later_is_refused_with_its_line(
             read(lines("t.jsonl", first, other), key="id")
     columns = pa.schema([("id", pa.int64()), ("tiny", pa.int64())])
     assert len(read(lines("t.jsonl", first, more, other), key="id", schema=columns)[1]) == 3
-    with pytest.raises(ValueError, match="column 'id' is int32 in some changes and int64 in others"):
-        read(lines("t.jsonl", first, other), key="id")
+    assert read(lines("t.jsonl", first, other), key="id")[1] == [{"id": 1}, {"id": 3}]
+    text = {"schema": schema_of([("id", "string", {})]), "payload": event({"id": "x"}, lsn=11)}
+    with pytest.raises(ValueError, match="column 'id' is int32 in some changes and string in others: say with schema= what it is"):
+        read(lines("t.jsonl", first, text), key="id")
+
+
+def test_with_a_state_a_column_may_come_or_get_wider_and_older_events_are_read_in_it() -> None:
+    def day(name: str, number: int, columns: list[Any], row: dict[str, Any]) -> list[Any]:
+        path = lines(f"{name}.jsonl", {"schema": schema_of(columns), "payload": event({"id": number, **row}, lsn=number)})
+        return sorted(read(path, key="id", state="state")[1], key=lambda row: row["id"])
+
+    key, narrow, wide = ("id", "int32", {}), ("n", "int16", {}), ("n", "int64", {})
+    assert day("1", 1, [key, narrow], {"n": 5}) == [{"id": 1, "n": 5}]
+    more = ("name", "string", {})
+    second = [{"id": 1, "n": 5, "name": None}, {"id": 2, "n": 2**40, "name": "Ann"}]
+    assert day("2", 2, [key, wide, more], {"n": 2**40, "name": "Ann"}) == second
+    third = [*second, {"id": 3, "n": 7, "name": None}]
+    assert day("3", 3, [key, narrow], {"n": 7}) == third
+    with pytest.raises(Exception, match="column 'n' is string here, and int64 in the first changes: say with schema= what it is"):
+        day("4", 4, [key, ("n", "string", {})], {"n": "x"})
 
 
 @pytest.mark.parametrize(

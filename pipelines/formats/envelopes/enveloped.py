@@ -17,6 +17,7 @@ from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import BytesText, object_of
+from beam_joins.schema_evolution import narrowing
 from beam_joins.transforms.connect import IN_TIME
 
 _NO_ROW: Final = b"null"
@@ -132,7 +133,7 @@ class _Types:
         for field in schema:
             if field.name not in self._expected.names:
                 return f"a column '{field.name}' that the first changes did not have: say with schema= which columns there are"
-            if self._expected.field(field.name).type != field.type:
+            if narrowing(field.type, self._expected.field(field.name).type) is not None:
                 return (
                     f"column '{field.name}' is {field.type} here, and {self._expected.field(field.name).type} in the "
                     "first changes: say with"

@@ -14,6 +14,7 @@ from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, is_pattern, require_one_table
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.registry import packed_as
+from beam_joins.schema_evolution import union_type
 
 _TABLES_SHOWN: Final = 10
 
@@ -136,15 +137,17 @@ def changes_in(name: str, files: Sequence[File]) -> Iterator[RowChange]:
 
 
 def together(name: str, schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """Merges schemas. Raises InputError for a column of two types."""
+    """Merges schemas, whose types may get wider. Raises InputError for a column of two types of which neither holds the values of
+    the other.
+    """
     fields: dict[str, pa.Field] = {}
     for field in itertools.chain(*schemas):
         first = fields.setdefault(field.name, field)
-        if first.type != field.type:
-            raise InputError(
-                f"{name}: column '{field.name}' is {first.type} in some changes and {field.type} in others: say with "
-                "schema= what it is"
-            )
+        try:
+            fields[field.name] = first.with_type(union_type(first.type, field.type))
+        except ValueError:
+            both = f"{first.type} in some changes and {field.type} in others"
+            raise InputError(f"{name}: column '{field.name}' is {both}: say with schema= what it is") from None
     return pa.schema(list(fields.values()))
 
 

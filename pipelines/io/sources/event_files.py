@@ -21,6 +21,7 @@ from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFiles, top_columns
 from beam_joins.pipelines.io.sources.read_table import paths_of
+from beam_joins.schema_evolution import union_schema
 from beam_joins.transforms.connect import folder_for, label_of, schema_text, text, text_schema
 
 EventFormat = Literal["debezium", "wal2json", "maxwell"]
@@ -74,7 +75,10 @@ class EventFiles:
         # schemas of Debezium's have all columns, also those of deletes
         is_declared = not self._by_declaration or (self._envelopes.format == "debezium" and declared is not None)
         is_decided = "types" in before or not evidence.without_rows or is_declared
-        if "types" in before:
+        if state is not None and before.get("types") and not state.plan.is_read_again(f"{label_of(begin.pipeline)}/Table"):
+            stored = text_schema(before["types"])
+            declared = stored if declared is None else union_schema(stored, declared)
+        elif "types" in before:
             declared = before["types"] and text_schema(before["types"])
         # rows of a state have the numbers of MongoDB as the run that began it has read them
         is_in_python = self._envelopes.format == "debezium" and (not before or _IN_PYTHON in before)
