@@ -64,6 +64,7 @@ def narrowing(before: pa.DataType, now: pa.DataType, path: str = "") -> tuple[st
     >>> narrowing(pa.struct({"a": pa.int64(), "b": pa.string()}), pa.struct({"a": pa.int64()}))
     ('b', DataType(string), None)
     >>> narrowing(pa.struct({"a": pa.int32()}), pa.struct({"a": pa.int64(), "b": pa.string()}))
+    >>> narrowing(pa.time32("ms"), pa.time64("us"))
     """
     if isinstance(before, pa.BaseExtensionType) and type(before) is type(now):
         before, now = before.storage_type, now.storage_type
@@ -94,8 +95,9 @@ def _holds(now: pa.DataType, before: pa.DataType) -> bool:
         return bool(now.bit_width >= before.bit_width)
     if all(map(pa.types.is_decimal, kinds)):
         return bool(now.scale >= before.scale and now.precision - now.scale >= before.precision - before.scale)
-    if all(map(pa.types.is_timestamp, kinds)):
-        return bool(now.tz == before.tz) and _UNITS.index(now.unit) >= _UNITS.index(before.unit)
+    if any(all(map(is_such, kinds)) for is_such in (pa.types.is_timestamp, pa.types.is_time, pa.types.is_duration)):
+        of_one_zone = getattr(now, "tz", None) == getattr(before, "tz", None)
+        return of_one_zone and _UNITS.index(now.unit) >= _UNITS.index(before.unit)
     return all(map(is_text, kinds)) or (all(map(is_bytes, kinds)) and not pa.types.is_fixed_size_binary(now))
 
 
