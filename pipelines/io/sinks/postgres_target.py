@@ -191,7 +191,10 @@ class TargetReader:
         kinds = {field.name: field.type for schema in (self._written.key, self._written.values) for field in schema}
         kinds |= {self._position: pa.int64(), self._deleted: pa.bool_()}
         if missing := [name for name in kinds if name not in there]:
-            raise InputError(f"the table {self._table} has no column {', '.join(missing)}; it has {', '.join(there)}")
+            raise InputError(
+                f"the table {self._table} has no column {', '.join(missing)}; it has {', '.join(there)}: add it there, or give the "
+                "rows such columns (--select, MapTable)"
+            )
         if loose := [name for name in self._key if there[name].is_loose]:
             raise InputError(
                 f"the column {', '.join(loose)} of the table {self._table} takes keys for one that differ in case, "
