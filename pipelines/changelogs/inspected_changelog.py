@@ -221,7 +221,9 @@ class Changelog:
         if gone := dict.fromkeys(each for each in named if each[1] not in there):
             absent, remedy = absent_columns(gone)
             if any(column in self.remembered for _, column in gone):
-                remedy = "renamed or dropped since the last run: begin with an empty state"
+                gone_by = "renamed, dropped, or left out of the publication's columns since the last run"
+                other = "" if self.columns.side is None else "give options without it with --read-again, or "
+                remedy = f"{gone_by}: {other}begin with an empty state"
             raise InputError(f"{table.name} has {absent}: the table has {', '.join(table.columns.names)}; {remedy}")
 
     def _shows_absent(self, column: str) -> bool:
