@@ -156,7 +156,7 @@ def rows_left(
     present, lives = valid(combine_chunks(some["value"])), [Life.of(text) for text in some[ARRIVES].to_pylist()]
     within = combine_chunks(some["within"]).fill_null(b"").to_pylist() if "within" in some.column_names else [b""] * len(some)
     places: list[Place] = list(zip(some["position"].to_pylist(), within, strict=True))
-    codes, ending = code.tolist(), ends(code)
+    codes, ending, values = code.tolist(), ends(code), combine_chunks(rows["value"])
     for n, record in enumerate(at.tolist()):
         rows_there = of_key.setdefault(codes[n], _Rows())
         if record < first:  # of what was there all is known up to the place of the remembered record
@@ -169,7 +169,7 @@ def rows_left(
             if present[n]:
                 rows_there.write(record, lives[n])
             else:
-                left[record] = rows_there.delete(lives[n])
+                left[record] = rows_there.delete(lives[n], values)
     return left, [each for each in of_key.values() if each.are_several(truncates)]
 
 
@@ -197,6 +197,8 @@ class _Rows:
 
     def __init__(self) -> None:
         self.rows: list[_Row] = []
+        self.replaced: list[_Row] = []
+        """The rows of earlier transactions in whose place others have come ``alone``."""
         self.position: int | None = None
         self.name = ""
         self.until: Place | None = None
@@ -214,9 +216,9 @@ class _Rows:
         if self.until is not None and place <= self.until:
             return False
         if (self.name or self.position) != (transaction or place[0]):
-            self.rows = [_Row(row.record) for row in self.rows[-1:]]
+            self.rows, self.replaced = [_Row(row.record) for row in self.rows[-1:]], []
         if bisect_right(truncates, place) > self._truncates_passed(truncates):
-            self.rows = []
+            self.rows, self.replaced = [], []
         self.position, self.name, self.until = place[0], transaction, place
         return True
 
@@ -231,6 +233,7 @@ class _Rows:
         """A row comes, for the first time or again, or another one takes the place of the row that it was before."""
         row = _Row(record, life.after)
         if life.alone:
+            self.replaced += [each for each in self.rows if not each.content]
             self.rows = [each for each in self.rows if each.content]
         if life.again and (again := [n for n, each in enumerate(self.rows) if each.content == life.after]):
             self.rows[again[0]] = row
@@ -241,10 +244,15 @@ class _Rows:
         else:
             self.rows[at] = row
 
-    def delete(self, life: Life) -> int:
-        """A row leaves; gives the index of the row that stays, or -1."""
+    def delete(self, life: Life, values: pa.Array) -> int:
+        """A row leaves; gives the index of the row that stays, or -1. Of two equal rows that trade keys the one that came stays."""
         if self.rows and (at := self._named(life.before, otherwise=0)) is not None:
-            del self.rows[at]
+            value = values[self.rows[at].record]
+            equal = [n for n, each in enumerate(self.replaced) if life.before and values[each.record].equals(value)]
+            if equal:
+                del self.replaced[equal[0]]
+            else:
+                del self.rows[at]
         return self.rows[-1].record if self.rows else -1
 
     def _named(self, content: str, *, otherwise: int) -> int | None:

@@ -294,3 +294,12 @@ def test_a_whole_changelog_may_end_within_a_transaction_that_has_brought_a_row_t
     log = [row(2, "Ben", 1, 0, Life(True, after="Ben")), row(2, "Ada", 2, 0, Life(True, after="Ada"))]
     log += [row(2, None, 2, 1, Life(before="Ada")), row(2, "Eve", 2, 2, Life(True, after="Eve"))]
     assert content([upsert(parts_of(log)[0], "updates")[0]], 2) == {2: "Eve"}
+
+
+@pytest.mark.parametrize(("before", "stays"), [("Ada", True), ("Ben", False)])
+def test_of_equal_rows_that_trade_keys_the_one_that_came_stays_and_of_others_none_that_an_insert_has_replaced(
+    before: str, stays: bool
+) -> None:
+    log = [row(2, before, 1, 0, Life(True, after=before, alone=True)), row(2, "Ada", 2, 0, Life(True, after="Ada", alone=True))]
+    log.append(row(2, None, 2, 1, Life(before="Ada")))
+    assert content([upsert(parts_of(log)[0], "updates")[0]], 2) == ({2: "Ada"} if stays else {})
