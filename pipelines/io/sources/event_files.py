@@ -75,11 +75,10 @@ class EventFiles:
         # schemas of Debezium's have all columns, also those of deletes
         is_declared = not self._by_declaration or (self._envelopes.format == "debezium" and declared is not None)
         is_decided = "types" in before or not evidence.without_rows or is_declared
-        if state is not None and before.get("types") and not state.plan.is_read_again(f"{label_of(begin.pipeline)}/Table"):
-            stored = text_schema(before["types"])
-            declared = stored if declared is None else union_schema(stored, declared)
-        elif "types" in before:
-            declared = before["types"] and text_schema(before["types"])
+        is_read_again = state is not None and state.plan.is_read_again(f"{label_of(begin.pipeline)}/Table")
+        if "types" in before and not (is_read_again and declared is not None):
+            stored = before["types"] and text_schema(before["types"])
+            declared = union_schema(stored, declared) if stored and declared is not None else stored
         # rows of a state have the numbers of MongoDB as the run that began it has read them
         is_in_python = self._envelopes.format == "debezium" and (not before or _IN_PYTHON in before)
         whole = evidence.whole or (before.get("whole") and text_schema(before["whole"]))
