@@ -77,7 +77,7 @@ class EventFiles:
         is_decided = "types" in before or not evidence.without_rows or is_declared
         is_read_again = state is not None and state.plan.is_read_again(f"{label_of(begin.pipeline)}/Table")
         if "types" in before and not (is_read_again and declared is not None):
-            stored = before["types"] and text_schema(before["types"])
+            stored: pa.Schema | None = before["types"] and text_schema(before["types"])
             declared = union_schema(stored, declared) if stored and declared is not None else stored
         # rows of a state have the numbers of MongoDB as the run that began it has read them
         is_in_python = self._envelopes.format == "debezium" and (not before or _IN_PYTHON in before)
