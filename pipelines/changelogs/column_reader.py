@@ -86,7 +86,7 @@ def _ahead(batches: Sequence[pa.RecordBatch]) -> Ahead | None:
     """The records whose times are far ahead of the clock; ``None`` if there are none."""
     if not batches:
         return None
-    times = np.concatenate([*(integers(batch[TIME]) for batch in batches)])
+    times = np.concatenate([integers(batch[TIME]) for batch in batches])
     far = times > now() + FAR_AHEAD
     if not far.any():
         return None

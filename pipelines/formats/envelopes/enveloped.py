@@ -119,7 +119,7 @@ class Enveloped(ABC):
 
 
 class _Types:
-    """Compares the column types of envelopes with the expected ones."""
+    """Compares the column types of envelopes with the expected ones, which have to hold their values."""
 
     def __init__(self, expected: pa.Schema | None) -> None:
         self._expected = expected
@@ -133,12 +133,9 @@ class _Types:
         for field in schema:
             if field.name not in self._expected.names:
                 return f"a column '{field.name}' that the first changes did not have: say with schema= which columns there are"
-            if narrowing(field.type, self._expected.field(field.name).type) is not None:
-                return (
-                    f"column '{field.name}' is {field.type} here, and {self._expected.field(field.name).type} in the "
-                    "first changes: say with"
-                    " schema= what it is"
-                )
+            expected = self._expected.field(field.name).type
+            if narrowing(field.type, expected) is not None:
+                return f"column '{field.name}' is {field.type} here, and {expected} in the first changes: say with schema= what it is"
         self._same.append(schema)
         return None
 

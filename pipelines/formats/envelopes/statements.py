@@ -14,7 +14,8 @@ _EMPTIES: Final = re.compile(rf"\s*(?:TRUNCATE\s+(?:TABLE\s+)?|DROP\s+TABLE\s+(?
 _RENAMES: Final = re.compile(r"\s*RENAME\s+TABLE\s+(.*)", re.I | re.DOTALL)
 _ALTERS: Final = re.compile(rf"\s*ALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?({_NAME})\s+(.*)", re.I | re.DOTALL)
 _MOVES_ROWS: Final = re.compile(
-    rf"(?:^|.*,)\s*(?:RENAME\s+(?!COLUMN\b|INDEX\b|KEY\b|CONSTRAINT\b)(?:TO\s+|AS\s+)?({_NAME})|(?:DROP|TRUNCATE|EXCHANGE)\s+PARTITION\b)",
+    rf"(?:^|.*,)\s*(?:RENAME\s+(?!COLUMN\b|INDEX\b|KEY\b|CONSTRAINT\b)(?:TO\s+|AS\s+)?({_NAME})"
+    r"|(?:DROP|TRUNCATE|EXCHANGE)\s+PARTITION\b)",
     re.I | re.DOTALL,
 )
 
