@@ -20,6 +20,7 @@ from beam_joins.pipelines.changelogs.first_look import (
     types_of_files,
 )
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
+from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
 from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, READERS
@@ -197,6 +198,7 @@ def look_into(
         waiting=() if log is None else log.waiting,
         read=NONE_READ if log is None else log.read,
         absent=absent,
+        beginning=Beginning(files[0].path) if any(file.format == "debezium" for file in files) else None,
     )
 
 

@@ -18,6 +18,7 @@ from beam_joins.pipelines.changelogs.first_look import (
     is_time,
     may_be_positions,
 )
+from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import WITHIN, Columns, reference_at
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence
 from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES, NOT_READ, READERS, SHOWN_BY
@@ -80,6 +81,10 @@ class Changelog:
     """The sentence on a table that no event of these files is of, although there are events of others."""
     table: DatabaseTable | None = None
     """The table in its database, where that is known."""
+    beginning: Beginning | None = None
+    """The beginning of a topic whose lines of Debezium's events are in the files; the reader of a topic itself has the keys of
+    tombstones.
+    """
 
     @property
     def rows_have(self) -> tuple[str, ...]:

@@ -17,9 +17,11 @@ from beam_joins.iso_times import text_of_micros
 from beam_joins.pipelines.base.paths import require_seen
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.read_log import LogEntries
+from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, RequireDeletes
 from beam_joins.pipelines.formats.changelog_columns import now
+from beam_joins.pipelines.formats.envelopes.debezium_json import TOMBSTONE_ALONE
 from beam_joins.pipelines.formats.envelopes.readers import READERS
-from beam_joins.pipelines.formats.file_parts import Part
+from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.transforms.connect import NAMESPACE, as_arrow
 
@@ -85,7 +87,8 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
 
     A bad record fails the run with an InputError that names the file and the line, and ``remedy``; or is
     dropped, with this sentence as the record. ``named``: sentences begin with the ``name`` of the changelog.
-    ``bytes`` is about how large the files are, and ``log`` where workers say how far they have come.
+    ``bytes`` is about how large the files are, and ``log`` where workers say how far they have come. Tombstones in files with a
+    ``beginning`` are required to have their deletes.
     """
 
     def __init__(
@@ -99,10 +102,12 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
         remedy: str = "",
         named: bool = False,
         log: LogEntries | None = None,
+        beginning: Beginning | None = None,
     ) -> None:
         super().__init__()
-        self._parts, self._schema, self._bytes = parts, reader.schema, bytes
-        self._read = ReadParts(name, reader, on_bad_record, remedy, f"{name}: " if named else "", log)
+        self._name, self._parts, self._schema, self._bytes = name, parts, reader.schema, bytes
+        self._beginning = beginning
+        self._read = ReadParts(name, reader, on_bad_record, remedy, f"{name}: " if named else "", log, beginning)
 
     def expand(self, begin: PBegin) -> Any:
         """Apply the transform."""
@@ -114,6 +119,8 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
         if self._schema is not None:
             rows = as_arrow(rows, self._schema, size=self._bytes)
         outputs[BAD_RECORDS].element_type = Dropped
+        if self._beginning is not None:
+            _ = outputs[COUNTS] | "Require deletes" >> RequireDeletes(self._name, self._beginning.deletes)
         return Read(rows, outputs[BAD_RECORDS], outputs[COUNTS])
 
 
@@ -130,14 +137,16 @@ class ReadParts(beam.DoFn):
         remedy: str = "",
         begin: str = "",
         log: LogEntries | None = None,
+        beginning: Beginning | None = None,
     ) -> None:
         self._name, self._reader, self._on_bad_record = name, reader, on_bad_record
-        self._remedy, self._begin, self._log = remedy, begin, log
+        self._remedy, self._begin, self._log, self._beginning = remedy, begin, log, beginning
 
     def start_bundle(self) -> None:
         """Count from nothing."""
         self._counts: Counter[str] = Counter()
-        self._furthest: tuple[int, str] | None = None
+        self._furthest: int | None = None
+        self._example: dict[str, str] = {}
 
     def process(self, element: Part) -> Iterator[Any]:
         """Read a part."""
@@ -169,7 +178,7 @@ class ReadParts(beam.DoFn):
     def finish_bundle(self) -> Iterator[Any]:
         """Give the counts."""
         for what, count in self._counts.items():
-            examples = () if what != AHEAD or self._furthest is None else (self._furthest[1],)
+            examples = (self._example[what],) if what in self._example else ()
             yield TaggedOutput(COUNTS, at_bundle_end(Tally(self._name, what, count, examples)))
 
     def _count(self, part: Part, some: MadeRows) -> None:
@@ -177,14 +186,24 @@ class ReadParts(beam.DoFn):
         if some.faults:
             Metrics.counter(NAMESPACE, f"dropped_{BAD_RECORD}").inc(len(some.faults))
         for what, count in some.skipped.items():
+            if what in UNPAIRED:
+                self._count_unpaired(part.file, what, count)
+                continue
             self._counts[f"{SKIPPED}{what}"] += count
             Metrics.counter(NAMESPACE, f"{SKIPPED}{what}").inc(count)
 
         if some.ahead is not None:
             self._counts[AHEAD] += some.ahead.records
             Metrics.counter(NAMESPACE, AHEAD).inc(some.ahead.records)
-            if self._furthest is None or some.ahead.time > self._furthest[0]:
-                self._furthest = some.ahead.time, self._far_ahead(part, some.ahead)
+            if self._furthest is None or some.ahead.time > self._furthest:
+                self._furthest, self._example[AHEAD] = some.ahead.time, self._far_ahead(part, some.ahead)
+
+    def _count_unpaired(self, file: File, what: str, count: int) -> None:
+        if self._beginning is None or (what == TOMBSTONE_ALONE and file.path == self._beginning.path):
+            return
+        self._counts[what] += count
+        if what == TOMBSTONE_ALONE:
+            self._example.setdefault(what, file.shown)
 
     @staticmethod
     def _far_ahead(part: Part, ahead: Ahead) -> str:

@@ -144,6 +144,7 @@ def _result(
             remedy=job.unfit_remedy(number),
             named=True,
             log=log,
+            beginning=changelog.beginning,
         )
         # the state does not depend on these checks of records
         as_stored = replace(reading, numbers=stored.numbers, added=stored.lacks)

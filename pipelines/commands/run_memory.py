@@ -13,6 +13,7 @@ from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, 
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
+from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning, Unpaired
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.earlier_options import options_now
 from beam_joins.pipelines.commands.job import Job, KnownKinds, names_of
@@ -95,6 +96,10 @@ class CommandMemory:
         self._typed: dict[str, str | None] = {side: of_side.get("typed") for side, of_side in sides.items()}
         self._database: dict[str, dict[str, str]] = {side: dict(of_side.get("database", {})) for side, of_side in sides.items()}
         """The types that columns of tables in databases had when they were read first."""
+        self._open_deletes: dict[str, int | None] = {
+            side: of_side.get("open deletes", 0) if of_side else None for side, of_side in sides.items()
+        }
+        """The deletes of Debezium's events in files whose tombstones are still to come; ``None`` before the first run."""
         self._rows = {side: StoredRows.read(of_side["rows"]) if "rows" in of_side else None for side, of_side in sides.items()}
         self._keys: dict[str, list[str]] = {side: key for side, key in stored.get("keys", {}).items() if side not in read_again}
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
@@ -116,6 +121,7 @@ class CommandMemory:
                 "parts": self._parts[side],
                 "transactions": self._read[side]._asdict(),
                 "rows": self._rows[side],
+                "open deletes": self._open_deletes[side],
             }
             for side, seen in self.seen.items()
         }
@@ -175,6 +181,8 @@ class CommandMemory:
             held_times=self._times[side],
         )
         changelog.require_table()
+        if changelog.beginning is not None and (open_deletes := self._open_deletes[side]) is not None:
+            changelog = replace(changelog, beginning=Beginning("", open_deletes))
         self._read[side] = changelog.read
         self._waiting[side] = {each.path: each.start for each in changelog.waiting if not each.comes_again}
         if changelog.evidence.whole is not None:
@@ -241,6 +249,9 @@ class CommandMemory:
         """The tallies of a run; those that count rows of a table count them as they are now, and not how many
         more there are. ``anew`` are those that count all rows of a table that begins anew.
         """
+        for side, open_deletes in self._open_deletes.items():
+            of_side = Unpaired.sum(Unpaired.counted_by(tally) for tally in tallies if tally.place == side)
+            self._open_deletes[side] = max(0, (open_deletes or 0) + of_side.deletes - of_side.tombstones)
         place = self._first.name
         sums = {tally.what: tally.records for tally in add_up(tallies).values() if tally.place == place}
         for what in _COUNTED:

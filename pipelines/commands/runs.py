@@ -179,6 +179,7 @@ class Runs:
         changelogs = tuple(
             memory.changelog(side, new[side.name], columns, self._tables.get(side.name)) for side, columns in self._columns.items()
         )
+        changelogs = tuple(replace(each, beginning=None) if each.name in self._args.inputs else each for each in changelogs)
         made, self._made = tuple(self._made), []
         job = Job(
             names=self._names,

@@ -75,7 +75,8 @@ def _changelog(side: Side, args: Namespace, look_bytes: int, memory: CommandMemo
     if files is not None and (table := args.spooled.tables.get(side.name)) is not None:
         return changelog_of_table(side.name, files, columns, table)
     if files is not None:
-        return look_into(side.name, tuple(replace(file, look_bytes=look_bytes) for file in files), columns)
+        changelog = look_into(side.name, tuple(replace(file, look_bytes=look_bytes) for file in files), columns)
+        return replace(changelog, beginning=None)
     if memory is not None:
         there = find_files(side.name, side.path(args), columns.envelopes)
         new = [*memory.waiting(side.name, there), *memory.seen[side.name].unseen(there)]

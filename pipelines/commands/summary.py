@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from beam_joins.pipelines.base.paths import matching
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.read_records import AHEAD, READ, SKIPPED
+from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED
 from beam_joins.pipelines.commands.command_spec import LATEST, TO, Names
 from beam_joins.pipelines.commands.standard_streams import STANDARD
 from beam_joins.pipelines.commands.watched_run import Step, watched_of
@@ -44,7 +45,7 @@ ROWS: Final = "rows"
 """Rows of the first input in the end; of these:"""
 MATCHED: Final = "matched"
 UNREFERRING: Final = "unreferring"
-_NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING, AHEAD, *LATE})
+_NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING, AHEAD, *LATE, *UNPAIRED})
 JOIN: Final = "join"
 
 

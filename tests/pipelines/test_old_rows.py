@@ -174,12 +174,12 @@ def test_rows_of_several_tables_are_refused_with_their_names(beam_joins: Run, ca
     assert f"has rows of {full[0]} and {full[1]}: name one as the table, or several by a pattern such as '*'" in ran.err
 
 
-def test_a_file_of_tombstones_alone_is_refused(beam_joins: Run) -> None:
-    write("1.jsonl", {**ADA, "__op": "c", "__lsn": 7, "__source_ts_ms": 5})
-    Path("2.jsonl").write_text("null\n")
-    ran = beam_joins("table", "--input", "?.jsonl", "--format", "debezium", "--key", "id", "--latest", "now.jsonl")
+def test_tombstones_in_another_file_than_unwrapped_events_are_refused(beam_joins: Run) -> None:
+    write("part-1.jsonl", {**ADA, "__op": "c", "__lsn": 7, "__source_ts_ms": 5})
+    Path("part-2.jsonl").write_text("null\n")
+    ran = beam_joins("table", "--input", "part-?.jsonl", "--format", "debezium", "--key", "id", "--latest", "now.jsonl")
     assert ran.code == 2
-    assert "2.jsonl has tombstones alone, which do not say of which rows they are" in ran.err
+    assert "2.jsonl has tombstones (lines null) whose delete events were compacted away: they have no keys" in ran.err
 
 
 def test_what_the_order_of_the_lines_decides_is_decided_by_that_of_the_runs_too(beam_joins: Run) -> None:

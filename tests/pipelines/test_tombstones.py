@@ -1,16 +1,22 @@
 """Tombstones of a topic whose delete events are gone."""
 
 import json
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import apache_beam as beam
 import pyarrow as pa
 import pytest
 
+from beam_joins import LatestTable
+from beam_joins.errors import InputError
+from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.formats.changelog_columns import DELETED
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 from beam_joins.pipelines.formats.envelopes.tombstones import Tombstones
 from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
+from tests.pipelines.orders_run import Run, read_lines, write
 from tests.pipelines.streaming.registered import reading
 
 Pair = tuple[Any, Any]
@@ -150,3 +156,58 @@ def test_a_reader_in_python_deletes_too() -> None:
         (batch,) = (each.value for each in elements)
         assert batch.column("id").to_pylist() == [1], batch.schema
         assert batch.column(DELETED).to_pylist() == [deleted], batch.schema
+
+
+def values(*pairs: Pair) -> list[Any]:
+    """The records of a topic as a console consumer prints them, without their keys."""
+    return [value for _, value in pairs]
+
+
+TOMBSTONE: Pair = (None, None)
+
+
+@pytest.mark.parametrize(
+    ("lines", "counted"),
+    [
+        ((event("c", 1, 10), event("d", 1, 20), TOMBSTONE), {}),
+        ((TOMBSTONE, event("d", 1, 20)), {"tombstone_alone": 1, "open_delete": 1}),
+        ((event("d", 1, 20), event("d", 2, 21), TOMBSTONE, event("c", 3, 22)), {"open_delete": 1}),
+        ((event("d", 1, 20), TOMBSTONE, TOMBSTONE), {"tombstone_alone": 1}),
+    ],
+)
+def test_tombstones_and_deletes_of_all_tables_in_files_are_paired_in_their_order(lines: tuple[Pair, ...], counted: Any) -> None:
+    envelope = DebeziumJson(("id",), "another", in_files=True)
+    assert [list(envelope.changes(json.dumps(value).encode())) for value in values(*lines)] == [[]] * len(lines)
+    assert +envelope.skipped == counted
+
+
+def test_a_tombstone_alone_is_refused_behind_the_first_file_and_the_next_run_goes_on(beam_joins: Run) -> None:
+    options = ("--format", "debezium", "--key", "id", "--latest", "now.jsonl", "--state-dir", "state")
+    first = [TOMBSTONE, event("c", 1, 10), event("c", 2, 11), event("d", 2, 20)]
+    Path("in").mkdir()
+    for n, some in enumerate((first, [TOMBSTONE, event("c", 3, 30)], [TOMBSTONE, event("c", 4, 40)], [event("c", 4, 40)])):
+        write(f"in/{n}.jsonl", *values(*some))
+        ran = beam_joins("table", "--input", "in", *options)
+        if n == 2:
+            assert ran.code == 2
+            assert "in/2.jsonl has tombstones (lines null) whose delete events were compacted away" in ran.err
+            Path("in/2.jsonl").unlink()
+    assert ran.code == 0, ran.err
+    assert sorted(row["id"] for row in read_lines(Path("now.jsonl"))) == [1, 3, 4]
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_files_that_are_read_in_one_run_pair_across_their_ends(tmp_path: Path, is_deleted: bool) -> None:
+    write(tmp_path / "0.jsonl", *values(TOMBSTONE, event("c", 1, 10), *([event("d", 1, 20)] if is_deleted else [])))
+    write(tmp_path / "1.jsonl", *values(TOMBSTONE, event("c", 2, 30)))
+
+    def run() -> None:
+        with beam.Pipeline() as pipeline:
+            read = ReadChangeEvents(str(tmp_path / "*.jsonl"), format="debezium", key="id", schema=None)
+            _ = pipeline | read | LatestTable()
+
+    if is_deleted:
+        run()
+    else:
+        with pytest.raises(InputError, match=r"1\.jsonl has tombstones"):
+            run()

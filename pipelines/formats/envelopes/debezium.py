@@ -216,7 +216,7 @@ class Debezium:
             )
         if not is_meant(self._table, schema, table):
             return
-        operation = DELETE if str(marks.get("deleted")).lower() == "true" else self.operation(marks.get("op") or "u")
+        operation = DELETE if is_deleted(marks) else self.operation(marks.get("op") or "u")
         source = msgspec.convert({name: marks[name] for name in Source.__struct_fields__ if name in marks}, Source, strict=False)
         if source.ts_ms is None and source.ts_us is None:
             raise ValueError(_NO_EVENT)
@@ -233,6 +233,15 @@ class Debezium:
         table = full_name(schema, table)
         change = RowChange(table, operation, row, time, types=types, unchanged=unchanged, **place._asdict())
         yield from self.with_old_row(change, None)
+
+
+def is_deleted(marks: Mapping[str, Any]) -> bool:
+    """Whether the marks of an unwrapped event say that its row is deleted, as a boolean or as text.
+
+    >>> is_deleted({"deleted": "true"}), is_deleted({"deleted": False}), is_deleted({})
+    (True, False, False)
+    """
+    return str(marks.get("deleted")).lower() == "true"
 
 
 def marks_in(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,14 +7,16 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, SCHEMA_CHANGE, Debezium, marks_in
+from beam_joins.pipelines.formats.envelopes.debezium import MARKS, MESSAGE, NULL, SCHEMA_CHANGE, Debezium, is_deleted, marks_in
 from beam_joins.pipelines.formats.envelopes.log_places import Source
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange
 from beam_joins.pipelines.formats.types.exact_json import object_text
 from beam_joins.pipelines.formats.types.kafka_connect import ConnectRows, rows_of
 
+TOMBSTONE_ALONE, OPEN_DELETE = "tombstone_alone", "open_delete"
+"""The kinds of a tombstone in a part of a file without a delete before it, and of a delete without a tombstone behind it."""
 _NONE: Final = msgspec.Raw(NULL)
-_UPDATE: Final = "u"
+_UPDATE, _DELETE = "u", "d"
 _WITH_TYPES: Final = re.compile(rb'\{\s*"(?:string|long|int|boolean|double|float|bytes|[\w.-]+\.[\w-]+)"\s*:')
 """A value of Avro's JSON, with its type."""
 _ENVELOPED: Final = re.compile(rb'\{\s*"[^"\s]+\.Value"\s*:\s*\{')
@@ -38,12 +40,21 @@ class _Line(_Event):
 
 
 class DebeziumJson(Debezium):
-    """Reads Debezium's events from JSON lines; columns are typed where a line has a schema."""
+    """Reads Debezium's events from JSON lines; columns are typed where a line has a schema. ``in_files``: lines have no keys, and
+    tombstones without deletes are counted, and deletes without tombstones, of all tables.
+    """
 
     def __init__(
-        self, key: tuple[str, ...] = (), table: str = "", columns: pa.Schema | None = None, placeholders: Iterable[str] = ()
+        self,
+        key: tuple[str, ...] = (),
+        table: str = "",
+        columns: pa.Schema | None = None,
+        placeholders: Iterable[str] = (),
+        *,
+        in_files: bool = False,
     ) -> None:
         super().__init__(table, placeholders, key)
+        self._in_files, self._open_deletes = in_files, 0
         self._line = msgspec.json.Decoder(_Line | None)
         self._event = msgspec.json.Decoder(_Event)
         self._source = msgspec.json.Decoder(Source | None)
@@ -51,6 +62,21 @@ class DebeziumJson(Debezium):
         self._sent = msgspec.json.Decoder(int | None)
         self._rows_of: dict[bytes, tuple[ConnectRows | None, ConnectRows | None]] = {}
         """The rows that schema parts describe, by the bytes of these parts: they are the same in line after line."""
+
+    def tombstone(self) -> None:
+        """Skips a tombstone, which closes a delete before it. Raises ValueError where there is no other sign of deletes."""
+        super().tombstone()
+        if self._open_deletes:
+            self._open_deletes -= 1
+            self.skipped[OPEN_DELETE] -= 1
+        elif self._in_files:
+            self.skipped[TOMBSTONE_ALONE] += 1
+
+    def _delete(self) -> None:
+        """Counts a delete, which a tombstone may follow."""
+        if self._in_files:
+            self._open_deletes += 1
+            self.skipped[OPEN_DELETE] += 1
 
     def changes(self, item: bytes) -> Iterator[RowChange]:
         """The changes of a line; empty for an event that is about no row."""
@@ -80,6 +106,8 @@ class DebeziumJson(Debezium):
             self.skipped[MESSAGE] += 1
         else:
             source = self._source.decode(event.source)
+            if event.op == _DELETE:
+                self._delete()
             if self.is_meant(source) and source is not None:
                 operation = self.operation(event.op)
                 row = _document(bytes(event.after if operation in (INSERT, UPSERT) else event.before))
@@ -104,6 +132,8 @@ class DebeziumJson(Debezium):
             yield from emptied
             return
         marks: dict[str, Any] = marks_in({name: msgspec.json.decode(members.pop(name)) for name in list(members) if name in MARKS})
+        if is_deleted(marks):
+            self._delete()
         row, unchanged = self.placeholders.cut(object_text(members, members.values()), NULL)
         types = None
         if rows is not None:

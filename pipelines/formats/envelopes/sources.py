@@ -11,7 +11,6 @@ import pyarrow as pa
 from beam_joins.pipelines.formats.arrow import ArrowReader, arrow_schema, record_batches
 from beam_joins.pipelines.formats.avro import AvroReader, read_records, read_schema
 from beam_joins.pipelines.formats.columnar import readable
-from beam_joins.pipelines.formats.envelopes.debezium import NULL
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.debezium_records import DebeziumRecords
 from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
@@ -53,17 +52,7 @@ class DebeziumLines(EnvelopeLines):
         super().__init__(DebeziumJson)
 
     def _envelope(self, file: File) -> Envelope:
-        return DebeziumJson(file.key, file.table, file.columns, file.placeholders)
-
-    def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
-        kinds = set[bool]()
-        for some in super()._items(part):
-            kinds.update({item == NULL for _, item in some if item} if len(kinds) < len((True, False)) else ())
-            yield some
-        if kinds == {True}:
-            raise ValueError(
-                "has tombstones alone, which do not say of which rows they are: read them together with the events before"
-            )
+        return DebeziumJson(file.key, file.table, file.columns, file.placeholders, in_files=True)
 
 
 class DebeziumAvro(Enveloped, AvroReader):

@@ -92,6 +92,7 @@ class ReadFiles(beam.PTransform[PBegin, Any]):
             bytes=changelog.bytes,
             on_bad_record=self._on_bad_record,
             remedy=f"on_bad_record='drop' {GOES_ON}",
+            beginning=changelog.beginning if self._parts is None else None,
         )
         return begin | "Records" >> read
 

@@ -15,6 +15,7 @@ from beam_joins.pipelines.changelogs.changelog_files import find_changelog, find
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
+from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.look import together
 from beam_joins.pipelines.formats.file_parts import File, Part
@@ -31,6 +32,8 @@ _ENVELOPES: Final = "envelopes of"
 _HELD: Final = "held"
 """The files of deletes and truncates alone, which are read with the first row."""
 _IN_PYTHON: Final = "numbers"
+_BEGINNING: Final = "beginning"
+"""The path of the first file of the first run."""
 _log = logging.getLogger(__name__)
 
 
@@ -87,7 +90,17 @@ class EventFiles:
             held = [] if is_decided or not evidence.is_there else sorted(file.path for file in changelog.files)
             types = {"types": declared and schema_text(declared)} if is_decided else {_HELD: held}
             numbers = {_IN_PYTHON: True} if is_in_python else {}
-            state.inputs[label] = {"key": key, "table": table, "whole": whole and schema_text(whole), **numbers, **types}
+            beginning = before.get(_BEGINNING, changelog.files[0].path)
+            state.inputs[label] = {
+                "key": key,
+                "table": table,
+                "whole": whole and schema_text(whole),
+                _BEGINNING: beginning,
+                **numbers,
+                **types,
+            }
+            if changelog.beginning is not None:
+                changelog = replace(changelog, beginning=Beginning(beginning))
         for doubt in filter(None, ["" if whole or self._schema else evidence.doubt, *(each.sentence for each in changelog.waiting)]):
             _log.warning("%s", doubt)
         files = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
