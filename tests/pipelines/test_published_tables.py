@@ -43,6 +43,7 @@ MORE = PARTITIONED._replace(storage=(*PARTITIONED.storage, (10, 0, "602"), (11, 
         (TABLE, TABLE._replace(entries=((3, "500"), (5, "502"))), ("replaced", "published anew")),
         (TABLE, TABLE._replace(entries=((3, "503"), (4, "501"))), ("replaced", "published anew")),
         (TABLE, TABLE._replace(rows="(id > 5)"), ("replaced", "published with another row filter")),
+        (TABLE._replace(schemas=3), TABLE._replace(schemas=5), ("replaced", "schemas published, perhaps without the row filter")),
         (TABLE, TABLE._replace(storage=((7, 105, ""),)), ("altered", "truncated or rewritten")),
         (TABLE, TABLE._replace(numbers=(1, 3)), ("altered", "columns altered")),
         (TABLE, WIDER, ("altered", "columns altered")),
@@ -98,6 +99,11 @@ def test_of_a_table_with_more_partitions_those_with_rows_are_read() -> None:
     assert MORE.parts_since(PARTITIONED.remembered) == ["public.p11"]
     attached_again = PARTITIONED._replace(storage=((7, 0, ""), (8, 101, "600"), (9, 102, "605")))
     assert attached_again.parts_since(PARTITIONED.remembered) == ['public."P 9"']
+
+
+def test_a_state_of_an_earlier_version_does_not_say_how_often_schemas_were_published() -> None:
+    before = {name: value for name, value in TABLE.remembered.items() if name != "schemas"}
+    assert TABLE._replace(schemas=5).difference(before) == ("", "")
 
 
 def test_a_table_that_no_run_has_read_is_read_as_it_is() -> None:

@@ -219,6 +219,11 @@ def filtered(shop: "AlteredShop") -> Alteration:
     return Alteration("filtered", [filter_], _CHANGES, [shop.publish])
 
 
+def unfiltered_by_a_schema(shop: "AlteredShop") -> Alteration:
+    add, drop = (f"ALTER PUBLICATION s {each} TABLES IN SCHEMA public" for each in ("ADD", "DROP"))
+    return Alteration("unfiltered by a schema", [add], _CHANGES, [drop])
+
+
 def out(shop: "AlteredShop") -> Alteration:
     return Alteration("out of the publication", ["ALTER PUBLICATION s SET TABLE other"], _CHANGES, [shop.publish])
 
@@ -523,7 +528,7 @@ DRAWS: Final[Mapping[str, Sequence[Draw]]] = {
         of_another_table,
     ],
     "further partitions": [further, further_truncated, further_attached, further_detached_for_a_while],
-    "publication": [filtered, out, without_publication, published_in_part, published_by_partitions],
+    "publication": [filtered, unfiltered_by_a_schema, out, without_publication, published_in_part, published_by_partitions],
     "columns": [column_more, column_less, column_renamed, columns_trade_names, widened, more_digits],
     "types": [another_type, another_type, label_renamed, attribute_renamed, attribute_less],
     "identities": [identity, identity, another_primary_key],

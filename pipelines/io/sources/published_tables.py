@@ -65,6 +65,11 @@ _ENTRIES_OF_SCHEMAS: Final = f"""
     WHERE pnpubid = %s ORDER BY 1
 """
 """A table that is moved to another schema and back shows in its own row alone."""
+_SCHEMAS_PUBLISHED: Final = """
+    SELECT (pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_deleted(oid))::int8 FROM pg_class
+    WHERE oid = 'pg_catalog.pg_publication_namespace'::regclass
+"""
+"""A schema that is published overrides the row filters of its tables, and leaves no row in the catalog when it is no more."""
 # enumerations and composite types may lie deep within arrays, domains, ranges and each other
 _LABELS: Final = """
     WITH RECURSIVE types (oid) AS (
@@ -100,7 +105,8 @@ class PublishedTable(NamedTuple):
     table and then of its partitions or children, with the transaction that has attached them; a TRUNCATE and a rewrite
     give a table another file. ``places`` are their names by OID. ``entries`` are the rows of the catalog that publish
     the table or attach it to another one, and ``labels`` those of its enumerations and composite types: each with the
-    transaction that has written it. ``unlogged`` are partitions whose changes are not in the log.
+    transaction that has written it. ``unlogged`` are partitions whose changes are not in the log. ``schemas`` counts how often a
+    schema of the database was published or no longer so, for a table with a row filter.
     """
 
     oid: int
@@ -114,6 +120,7 @@ class PublishedTable(NamedTuple):
     labels: dict[str, str]
     unlogged: tuple[str, ...]
     places: dict[int, str]
+    schemas: int | None = None
     born: Mapping[int, int] = MappingProxyType({})
     """The partitions that were made as such and neither detached nor rewritten since, with the transaction that has made them:
     the log of later ones has all their rows."""
@@ -147,6 +154,7 @@ class PublishedTable(NamedTuple):
             "storage": [[*each] for each in self.storage],
             "entries": [[*each] for each in self.entries],
             "labels": self.labels,
+            "schemas": self.schemas,
         }
 
     def difference(self, before: Mapping[str, Any] | None, logged: Parts = MappingProxyType({})) -> tuple[Difference, str]:
@@ -162,6 +170,7 @@ class PublishedTable(NamedTuple):
             (now["oid"], before["oid"], "replaced", "another table of this name"),
             (now["entries"], before["entries"], "replaced", "published anew"),
             (now["rows"], before["rows"], "replaced", "published with another row filter"),
+            (now["schemas"], before.get("schemas", now["schemas"]), "replaced", "schemas published, perhaps without the row filter"),
             (is_whole, True, "replaced", "partitions detached, truncated or rewritten"),
             (self._was_elsewhere(before, logged), False, "replaced", "part of another table for a while"),
             (any(part not in self.places for part in logged.get(self.oid, ())), False, "replaced", "partitions for a while"),
@@ -263,6 +272,8 @@ def _described(
     tree = connection.execute(_TREE, [oid]).fetchall()
     queries = (_ENTRIES, _ENTRIES_OF_SCHEMAS) if version >= _PUBLISHES_SCHEMAS else (_ENTRIES,)
     entries = [entry for query in queries for entry in connection.execute(query, [oid, publication[0]])]
+    is_filtered = rows is not None and version >= _PUBLISHES_SCHEMAS
+    schemas = connection.execute(_SCHEMAS_PUBLISHED).fetchone() if is_filtered else None
     labels = connection.execute(_LABELS, [[column.oid for column in table.columns]]).fetchall()
     return PublishedTable(
         oid=oid,
@@ -276,6 +287,7 @@ def _described(
         labels=dict(labels),
         unlogged=tuple(name for *_, name, is_unlogged, _ in tree[1:] if is_unlogged),
         places={each: name for each, _, _, name, *_ in tree},
+        schemas=None if schemas is None else schemas[0],
         born={each: since for each, *_, since in tree if since is not None},
         compared=compared_columns(connection, oid, table),
     )
