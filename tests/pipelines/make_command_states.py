@@ -1,7 +1,6 @@
-"""Makes the folders that ``test_command_states.py`` goes on with: ``python -m tests.pipelines.make_command_states``.
+"""Makes the archive that ``test_command_states.py`` goes on with: ``python -m tests.pipelines.make_command_states``.
 
-Each is the state of a command after its first day, as the version of the package has written it that introduced the format.
-Paths of files in it begin with :data:`PLACE`.
+It has the states of commands after their first day. Paths of files in it begin with :data:`PLACE`.
 """
 
 import json
@@ -17,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.transforms.engine.resumed.manifest import FORMAT
+from tests.kept_states import archive
 
 Days: TypeAlias = Sequence[Mapping[str, str]]
 
@@ -135,12 +135,12 @@ def run(command: Sequence[str], folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    states = Path(tempfile.mkdtemp())
     for name, command in COMMANDS.items():
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made).resolve()
             write(0, folder)
             run(command, folder)
             moved(folder / "state", str(folder), PLACE)
-            (folder / "state" / "lock").unlink()
-            shutil.rmtree(STATES / f"format_{FORMAT}" / name, ignore_errors=True)
-            shutil.copytree(folder / "state", STATES / f"format_{FORMAT}" / name)
+            shutil.move(folder / "state", states / name)
+    archive(states, STATES / f"format_{FORMAT}.zip")

@@ -1,34 +1,32 @@
-"""Commands go on with the folders that earlier versions have written: each format has small ones of its time."""
+"""Commands go on with the folders that earlier versions have written."""
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from tests.kept_states import archived, restore
 from tests.pipelines.make_command_states import COMMANDS, DAYS, DAYS_OF_EARLIER, EARLIER, PLACE, STATES, Days, moved, write
 from tests.pipelines.orders_run import Run
 
-FOLDERS = [pytest.param(path, name, id=f"{path.name} {name}") for path in sorted(STATES.glob("format_*")) for name in COMMANDS]
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("states", "name"), FOLDERS)
-def test_a_command_goes_on_with_a_state_of_each_format(states: Path, name: str, beam_joins: Run, tmp_path: Path) -> None:
-    goes_on(COMMANDS[name], states / name, DAYS, beam_joins)
+@pytest.mark.parametrize(("states", "name"), archived(STATES, COMMANDS))
+def test_a_command_goes_on_with_a_state_of_each_version(states: Path, name: str, beam_joins: Run, tmp_path: Path) -> None:
+    goes_on(COMMANDS[name], states, name, DAYS, beam_joins)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EARLIER)
 def test_a_command_goes_on_with_a_state_whose_options_and_columns_had_other_names(name: str, beam_joins: Run, tmp_path: Path) -> None:
-    goes_on(EARLIER[name], STATES / "earlier_names" / name, DAYS_OF_EARLIER[name], beam_joins)
+    goes_on(EARLIER[name], STATES / "earlier_names.zip", name, DAYS_OF_EARLIER[name], beam_joins)
 
 
 @pytest.mark.slow
 def test_another_meaning_of_an_option_that_had_another_name_is_refused(beam_joins: Run, tmp_path: Path) -> None:
     here = Path.cwd()
-    shutil.copytree(STATES / "earlier_names" / "operations", "state")
+    restore(STATES / "earlier_names.zip", "operations", "state")
     moved(here / "state", PLACE, str(here))
     for day in (0, 1):
         write(day, here, DAYS_OF_EARLIER["operations"])
@@ -38,10 +36,10 @@ def test_another_meaning_of_an_option_that_had_another_name_is_refused(beam_join
     assert "--left-apply-as-deletes is status=gone,lost, but status=gone in the runs before" in ran.err
 
 
-def goes_on(command: Sequence[str], state: Path, days: Days, beam_joins: Run) -> None:
+def goes_on(command: Sequence[str], states: Path, name: str, days: Days, beam_joins: Run) -> None:
     """The command has the rows of one run over both days after one with the state of the first."""
     here = Path.cwd()
-    shutil.copytree(state, "state")
+    restore(states, name, "state")
     moved(here / "state", PLACE, str(here))
     write(0, here, days)
     write(1, here, days)

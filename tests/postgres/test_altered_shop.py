@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
@@ -211,7 +212,12 @@ def follow(folder: str, options: list[str]) -> None:
     os.chdir(folder)
     with Path("followed.txt").open("w", buffering=1) as said:
         sys.stderr = said
-        sys.exit(commands.main([*options, "--follow", "--every", "100ms"]))
+        try:
+            code = commands.main([*options, "--follow", "--every", "100ms"])
+        except Exception:
+            traceback.print_exc(file=said)
+            raise
+    sys.exit(code)
 
 
 class Follower(Runs):

@@ -1,13 +1,14 @@
-"""Makes the folders that ``test_state_formats.py`` goes on with: ``python -m tests.transforms.make_states``.
+"""Makes the archive that ``test_state_formats.py`` goes on with: ``python -m tests.transforms.make_states``.
 
-Each is the state of a job after its first run, as the version of the package has written it that introduced the format.
+It has the states of jobs after their first run.
 """
 
-import shutil
+import tempfile
 from pathlib import Path
 from typing import Final
 
 from beam_joins.transforms.engine.resumed.manifest import FORMAT
+from tests.kept_states import archive
 from tests.transforms.resumed_jobs import history, parts, run
 
 STATES: Final = Path(__file__).parent / "states"
@@ -21,9 +22,8 @@ def records() -> list[tuple[str, dict[str, object]]]:
 
 
 if __name__ == "__main__":
+    made = Path(tempfile.mkdtemp())
     for job in JOBS:
-        folder = STATES / f"format_{FORMAT}" / job.replace(" ", "_")
-        shutil.rmtree(folder, ignore_errors=True)
         first, _ = parts(records(), [CUT])
-        run(job, first, "/dev/null", state=folder, options=["--beam_joins_partitions=2"])
-        (folder / "lock").unlink()
+        run(job, first, "/dev/null", state=made / job.replace(" ", "_"), options=["--beam_joins_partitions=2"])
+    archive(made, STATES / f"format_{FORMAT}.zip")

@@ -1,7 +1,6 @@
 """A folder goes on with another pipeline: what has changed is rebuilt from stored rows, or refused."""
 
 import copy
-import shutil
 from contextlib import nullcontext
 from functools import partial
 
@@ -34,6 +33,7 @@ from beam_joins import (
 from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.construction.table_type import is_batches
 from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
+from tests.kept_states import restore
 from tests.transforms import make_states, resumed_jobs
 from tests.transforms.resumed_jobs import LEFT, Lines, beam_deletes, history, lines_of, opaque, parts, stream, timed, typed
 
@@ -404,7 +404,7 @@ def test_a_transform_that_is_new_in_a_folder_of_format_5_waits_for_a_run_without
                 )
 
     first, second = parts(make_states.records(), [make_states.CUT])
-    shutil.copytree(make_states.STATES / "format_5" / "sums", tmp_path / "state")
+    restore(make_states.STATES / "format_5.zip", "sums", tmp_path / "state")
     with pytest.raises(StateRefused, match=r"earlier version, and more is new: run the pipeline of before once more, then .*rebuild"):
         go_on(summed(True), second, "rebuild")
     go_on(summed(False), [])

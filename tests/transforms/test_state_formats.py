@@ -1,20 +1,17 @@
-"""A folder that an earlier version has written goes on in this one: each format has small folders of its time."""
-
-import shutil
+"""A folder that an earlier version has written goes on in this one."""
 
 import pytest
 
 from beam_joins import StateFolder
+from tests.kept_states import archived, restore
 from tests.transforms.make_states import CUT, JOBS, STATES, records
 from tests.transforms.resumed_jobs import lines_of, parts, run
 
-FOLDERS = [pytest.param(path, job, id=f"{path.name} {job}") for path in sorted(STATES.iterdir()) for job in JOBS]
-
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("states", "job"), FOLDERS)
-def test_a_state_of_each_format_goes_on_as_one_run_over_everything(states, job, tmp_path):
-    shutil.copytree(states / job.replace(" ", "_"), tmp_path / "state")
+@pytest.mark.parametrize(("states", "job"), archived(STATES, JOBS))
+def test_a_state_of_each_version_goes_on_as_one_run_over_everything(states, job, tmp_path):
+    restore(states, job.replace(" ", "_"), tmp_path / "state")
     assert StateFolder.verify(str(tmp_path / "state")) > 0
     assert all(each.rows >= each.files for each in StateFolder.summary(str(tmp_path / "state")).transforms)
     first, second = parts(records(), [CUT])
