@@ -1,11 +1,13 @@
 """``--state-dir``: runs that read what has arrived since the one before, and go on where it ended."""
 
+import math
+import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.interruption import Interruption
@@ -35,6 +37,7 @@ from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, StateRefused, exists
 
+_TARGET_SECONDS: Final = 10
 Arrived = Mapping[str, Sequence[File]]
 """The files of each input."""
 
@@ -69,6 +72,7 @@ class Runs:
         if args.changes:
             self._places = {CHANGES: changes_pattern(args.changes), **self._places}
         self._merged = MergedResult.of(args)
+        self._looked = -math.inf
         for name, place in self._places.items():
             refuse_read(names, args, f"--{name}", place)
         self._made = [f"the folder {folder} was not there: it has been made" for folder in absent_folders([args.latest])]
@@ -109,9 +113,11 @@ class Runs:
                 what = "is no file" if inputs is None else f"are no {inputs.elements} in"
                 raise InputError(f"{missing[0]}: there {what} {self._paths[missing[0]]}")
             if not any(new.values()) and not remarks and not memory.is_changed:
+                self._look_at_target(memory, new, folder)
                 return None
             read = {side: [*memory.waiting(side, arrived[side]), *files] for side, files in new.items()}
-            job = self._job(memory, read)
+            job = self._job(memory, read, tuple(self._made))
+            self._made = []
             outputs = tuple(self._output(name, folder.run, job) for name in self._places)
             if self._merged is not None:
                 outputs += (self._merged.output(job),)
@@ -175,12 +181,17 @@ class Runs:
         kinds = [*Counter(noun for noun, _ in sources).items(), *([(file, len(files))] if files or not sources else [])]
         return ", ".join(counted(count, noun) for noun, count in kinds)
 
-    def _job(self, memory: CommandMemory, new: Arrived) -> Job:
+    def _look_at_target(self, memory: CommandMemory, new: Arrived, folder: StateFolder) -> None:
+        """Raise InputError for a target that is not as the last run has left it; looks at most every :data:`_TARGET_SECONDS`."""
+        if self._merged is not None and not folder.is_new and time.monotonic() - self._looked >= _TARGET_SECONDS:
+            self._merged.looked_at(self._job(memory, new), folder.inputs)
+            self._looked = time.monotonic()
+
+    def _job(self, memory: CommandMemory, new: Arrived, made: tuple[str, ...] = ()) -> Job:
         changelogs = tuple(
             memory.changelog(side, new[side.name], columns, self._tables.get(side.name)) for side, columns in self._columns.items()
         )
         changelogs = tuple(replace(each, beginning=None) if each.name in self._args.inputs else each for each in changelogs)
-        made, self._made = tuple(self._made), []
         job = Job(
             names=self._names,
             made=made,
