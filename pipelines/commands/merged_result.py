@@ -12,8 +12,8 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import LACKING, TO
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.formats.change_records import merged_changes
-from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft, last_mark, remember, rows_replaced
-from beam_joins.pipelines.io.targets import MergedTable, Target
+from beam_joins.pipelines.io.sinks.run_mark import REPLACED, NotAsLeft, RunMark, last_mark, remember, rows_replaced
+from beam_joins.pipelines.io.targets import Mark, MergedTable, Target
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.transforms.connect import StateFolder, TableType
 
@@ -44,23 +44,28 @@ class MergedResult:
         table = self._table_of(job)
         if not self._exists(table, job, first=inputs is None):
             return f"{self.shown}, which the {'run' if job.read_again else 'first run'} makes"
-        self._prepare(table, job, inputs, create=False)
+        self._prepare(table, job, self._last(job, inputs), create=False, widen=inputs is not None)
         return self.shown
 
-    def prepare(self, job: Job, inputs: Mapping[str, Any] | None = None) -> None:
+    def prepare(self, job: Job, folder: StateFolder | None = None) -> None:
         """Check the table before a run; create it where it is not there before the first run of all, and one that makes it anew.
 
         Raises InputError for a table that rows cannot be merged into or that is not as the last run has left it, and a job whose
         keys have nulls.
         """
+        inputs = None if folder is None or folder.is_new else folder.inputs
+        is_replaced = folder is not None and RunMark(folder, REPLACED, self._target.name).is_set  # by this run, which was killed
         self._table = self._table_of(job)
         self._exists(self._table, job, first=inputs is None)
-        self._prepare(self._table, job, inputs, create=True)
+        last = None if is_replaced else self._last(job, inputs)
+        self._prepare(self._table, job, last, create=True, widen=inputs is not None)
 
-    def _prepare(self, table: MergedTable, job: Job, inputs: Mapping[str, Any] | None, *, create: bool) -> None:
-        last = None if inputs is None or job.read_again else last_mark(inputs, self._target.name)
+    def _last(self, job: Job, inputs: Mapping[str, Any] | None) -> Mark | None:
+        return None if inputs is None or job.read_again else last_mark(inputs, self._target.name)
+
+    def _prepare(self, table: MergedTable, job: Job, last: Mark | None, *, create: bool, widen: bool) -> None:
         with self._as_left(job):
-            table.prepare(create=create, widen=inputs is not None, last=last)
+            table.prepare(create=create, widen=widen, last=last)
 
     def merge(self, path: str, job: Job, folder: StateFolder, *, anew: bool) -> None:
         """Merge the changes of a run, which are in a file; ``anew``: in place of all rows.

@@ -123,7 +123,7 @@ class Runs:
                 outputs += (self._merged.output(job),)
             memory.learn(job, forms_of(outputs))
             if self._merged is not None:  # which it may widen
-                self._merged.prepare(job, None if folder.is_new else folder.inputs)
+                self._merged.prepare(job, folder)
             in_folders = {side: files for side, files in new.items() if side not in self._args.inputs}
             for side, files in in_folders.items():
                 memory.seen[side].add(files)

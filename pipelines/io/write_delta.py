@@ -96,12 +96,14 @@ class DeltaTableOfRows(KeyedTable):
 
     def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
         """Creates the Delta table, or adds columns to it, if requested; raises InputError for a table that cannot be read or has
-        other columns.
+        other columns, and NotAsLeft for one whose rows have been replaced since the ``last`` run.
         """
         from deltalake.exceptions import DeltaError  # noqa: PLC0415
 
         try:
-            self._fitting(self._table(create=create), create=create, widen=widen, last=last)
+            table = self._table(create=create)
+            self._require_history(table, last)
+            self._fitting(table, create=create, widen=widen, last=last)
         except (DeltaError, OSError) as error:
             raise InputError(f"cannot write {self.path}: {first_line(error)}") from error
 
@@ -136,13 +138,13 @@ class DeltaTableOfRows(KeyedTable):
         table.alter.add_columns(list(Schema.from_arrow(pa.schema([self.schema.field(name) for name in lacking])).fields))
         return self._table(create=False)
 
-    def _require_history(self, table: Any, run: MergedRun) -> None:
-        """Raises NotAsLeft if the rows that the last run has left have been replaced since: a table that is restored remembers all
-        runs.
+    def _require_history(self, table: Any, last: Mark | None) -> None:
+        """Raises NotAsLeft if the rows that the ``last`` run has left have been replaced since: a table that is restored remembers
+        all runs.
         """
-        if run.last is None:
+        if last is None:
             return
-        version, now = run.last["version"], int(table.version())
+        version, now = last["version"], int(table.version())
         if now < version:
             raise NotAsLeft(self.path, f"it has the version {now}, and had {version}")
         counts = now
@@ -161,7 +163,7 @@ class DeltaTableOfRows(KeyedTable):
         name, rows = run.application, f"{run.application}: rows"
         table = self._table(create=True)
         is_done = run.is_done(self.path, table.transaction_version(name), table.transaction_version(rows))
-        self._require_history(table, run)
+        self._require_history(table, run.last)
         widen = run.number is not None and table.transaction_version(name) is not None
         table = self._fitting(table, create=True, widen=widen, last=run.last)
         remembered = [] if run.number is None else [Transaction(name, run.number), Transaction(rows, run.checksum)]

@@ -117,9 +117,10 @@ class LakeTable(KeyedTable):
 
     def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
         """Creates catalog and table, or adds columns, if requested; raises InputError for a table that is not there or has
-        other columns.
+        other columns, and NotAsLeft for one that has been made anew since the ``last`` run.
         """
         with self._attached(InputError, create=create) as lake:
+            self._require_same(lake, last)
             self._widen(lake, create=create, widen=widen, last=last)
 
     def merge(self, changes: LastChanges, run: MergedRun) -> Merged:
@@ -131,7 +132,7 @@ class LakeTable(KeyedTable):
                 [f"{self._schema_name}.{self._name}", run.application],
             ).fetchone()
             is_done = run.is_done(self.path, *(remembered or (None, None)))
-            self._require_same(lake, run)
+            self._require_same(lake, run.last)
             self._widen(lake, create=True, widen=run.number is not None and remembered is not None, last=run.last)
             last_run = None if remembered is None else remembered[0]
             if not is_done and (changes or run.anew):
@@ -141,11 +142,11 @@ class LakeTable(KeyedTable):
             (snapshot,) = lake.execute("SELECT id FROM lake.current_snapshot()").fetchone() or (0,)
             return Merged(int(snapshot), last_run)
 
-    def _require_same(self, lake: duckdb.DuckDBPyConnection, run: MergedRun) -> None:
-        """Raises NotAsLeft if the table has been made anew since the last run."""
-        if run.last is not None:
+    def _require_same(self, lake: duckdb.DuckDBPyConnection, last: Mark | None) -> None:
+        """Raises NotAsLeft if the table has been made anew since the ``last`` run."""
+        if last is not None:
             named = f"{self._schema_name}.{self._name}".lower()
-            since = lake.execute("SELECT changes FROM lake.snapshots() WHERE snapshot_id > ?", [run.last["version"]]).fetchall()
+            since = lake.execute("SELECT changes FROM lake.snapshots() WHERE snapshot_id > ?", [last["version"]]).fetchall()
             if any(named == each.replace('"', "").lower() for (changes,) in since for each in changes.get("tables_created", ())):
                 raise NotAsLeft(self.path, "it has been made anew")
 

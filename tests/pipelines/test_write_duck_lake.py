@@ -190,6 +190,11 @@ def test_a_command_brings_a_table_of_a_lake_up_to_date(beam_joins: Run) -> None:
             write("in/2.jsonl", *rows)
         assert "changes merged into ducklake:lake.ducklake?table=prices" in ran(beam_joins, *options)
         assert DUCKLAKE.version() == number
+    assert "no new files: nothing to do" in ran(beam_joins, *options)
+    with lake() as connection:
+        connection.sql("CREATE OR REPLACE TABLE lake.prices AS FROM lake.prices AT (VERSION => 3)")
+    assert "it has been made anew: --read-again left makes it anew, or begin with" in refused(beam_joins(*options))
+    ran(beam_joins, *options, "--read-again", "left", "--read-again", "right")
     assert sorted(row["id"] for row in DUCKLAKE.rows()) == [1, 3, 5]
     assert "--to: name a catalog and a table" in refused(beam_joins(*JOIN, "--to", "ducklake:lake.ducklake"))
     assert "lake.ducklake, table prices has the columns id, n, name, and the" in refused(

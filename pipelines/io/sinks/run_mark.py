@@ -14,6 +14,8 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.io.targets import Mark
 from beam_joins.transforms.connect import StateFiles, StateFolder
 
+REPLACED: Final = "anew"
+"""The mark of a run that has replaced all rows of a table."""
 _MARKS: Final = "tables written"
 
 
@@ -94,7 +96,7 @@ def rows_replaced(folder: StateFolder, table: str, *, anew: bool) -> RunMark:
     """The mark of a run that replaces all rows of a table. Raises InputError if an attempt at this run has done so, and the
     table does not begin ``anew`` in this one, as the pipeline is not the same.
     """
-    mark = RunMark(folder, "anew", table)
+    mark = RunMark(folder, REPLACED, table)
     if not anew and mark.is_set:
         raise InputError(
             f"the table {table} has been made anew by run {folder.run}, which has not ended: repeat it with the pipeline or options "
