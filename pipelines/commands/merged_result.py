@@ -47,6 +47,20 @@ class MergedResult:
         self._prepare(table, job, self._last(job, inputs), create=False, widen=inputs is not None)
         return self.shown
 
+    def require_left(self, job: Job, inputs: Mapping[str, Any]) -> None:
+        """Raise InputError for a table that is gone or not as the last run has left it; pass over one that cannot be looked at."""
+        table = self._table_of(job)
+        try:
+            is_there = table.exists()
+            if is_there:
+                table.prepare(create=False, widen=True, last=self._last(job, inputs))
+        except NotAsLeft as error:
+            raise self._not_as_left(error, job) from error
+        except InputError:
+            return
+        if not is_there:
+            raise self._gone(job)
+
     def prepare(self, job: Job, folder: StateFolder | None = None) -> None:
         """Check the table before a run; create it where it is not there before the first run of all, and one that makes it anew.
 
@@ -92,19 +106,25 @@ class MergedResult:
         """Whether the table is there. Raises InputError if it is not, and runs before have written to it."""
         exists = table.exists()
         if not exists and not first and not job.read_again:
-            raise InputError(
-                f"--to: the table {self._target.name} is not there, and would lack what the runs before have written: {_anew(job)}"
-            )
+            raise self._gone(job)
         return exists
 
+    def _gone(self, job: Job) -> InputError:
+        return InputError(
+            f"--to: the table {self._target.name} is not there, and would lack what the runs before have written: {_anew(job)}"
+        )
+
     @staticmethod
+    def _not_as_left(error: NotAsLeft, job: Job) -> InputError:
+        return InputError(f"--to: {error}: {_anew(job)}")
+
     @contextmanager
-    def _as_left(job: Job) -> Iterator[None]:
+    def _as_left(self, job: Job) -> Iterator[None]:
         """Says what to do with a table that is not as the last run has left it."""
         try:
             yield
         except NotAsLeft as error:
-            raise InputError(f"--to: {error}: {_anew(job)}") from error
+            raise self._not_as_left(error, job) from error
 
     def _table_of(self, job: Job) -> MergedTable:
         if job.foreign_key and 0 in LACKING.get(job.how, ()):

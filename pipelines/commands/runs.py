@@ -38,6 +38,7 @@ from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect import StateFolder, StateRefused, exists
 
 _TARGET_SECONDS: Final = 10
+"""The seconds between two looks at a target when nothing is merged."""
 Arrived = Mapping[str, Sequence[File]]
 """The files of each input."""
 
@@ -182,10 +183,16 @@ class Runs:
         return ", ".join(counted(count, noun) for noun, count in kinds)
 
     def _look_at_target(self, memory: CommandMemory, new: Arrived, folder: StateFolder) -> None:
-        """Raise InputError for a target that is not as the last run has left it; looks at most every :data:`_TARGET_SECONDS`."""
-        if self._merged is not None and not folder.is_new and time.monotonic() - self._looked >= _TARGET_SECONDS:
-            self._merged.looked_at(self._job(memory, new), folder.inputs)
-            self._looked = time.monotonic()
+        """Raise InputError for a target that is not as the last run has left it. With --follow it is looked at from time to time,
+        and may be out of reach until something is merged.
+        """
+        if self._merged is None or folder.is_new or time.monotonic() - self._looked < _TARGET_SECONDS:
+            return
+        self._looked, job = time.monotonic(), self._job(memory, new)
+        if self._args.follow:
+            self._merged.require_left(job, folder.inputs)
+        else:
+            self._merged.prepare(job, folder)
 
     def _job(self, memory: CommandMemory, new: Arrived, made: tuple[str, ...] = ()) -> Job:
         changelogs = tuple(

@@ -234,8 +234,11 @@ class Follower(Runs):
             )
             self._process = warm.Process(target=follow, args=[os.getcwd(), self.options])
             self._process.start()
-        until = time.monotonic() + _SECONDS
+        until, change = time.monotonic() + _SECONDS, time.monotonic() + _SECONDS / 3
         while self._process.is_alive():
+            if time.monotonic() > change:  # a target that cannot be merged into is told when something is merged
+                self._shop.change_all_rows()
+                change += _SECONDS
             try:
                 if self.joined() == self._shop.truth():
                     return ""
