@@ -19,7 +19,7 @@ class ReadKafkaChangeEvents(ReadTable):
     r"""Reads the table of the change events of a CDC tool in Kafka topics (``pip install 'beam-joins[kafka]'``).
 
     Values are envelopes of Debezium or Maxwell. Changes of a row must be in one partition, as connectors write them;
-    a tombstone deletes the row of its key where values are JSON and the delete event of Debezium is not there any more.
+    a tombstone deletes the row of its key where the delete event of Debezium is not there any more.
 
     * ``topics``, ``bootstrap_servers``, ``start``, ``config``, ``out_of_orderness``, ``idle_after``, ``follow``: as of
       :class:`~beam_joins.io.ReadKafka`.

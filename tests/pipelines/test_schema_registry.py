@@ -130,6 +130,45 @@ def test_tombstones_that_are_the_only_sign_of_deletes_are_refused_whatever_the_s
         rows(actual, None)
 
 
+KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
+ROW = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}]}
+SOURCE = {"type": "record", "name": "Source", "fields": [{"name": "ts_ms", "type": "long"}, {"name": "lsn", "type": "long"}]}
+FIELDS = [("op", "string"), ("before", ["null", ROW]), ("after", ["null", "Value"]), ("source", SOURCE)]
+EVENT = {"type": "record", "name": "Envelope", "fields": [{"name": name, "type": kind} for name, kind in FIELDS]}
+NAMED = {**KEY, "fields": [{"name": "name", "type": "string"}]}
+
+
+@pytest.mark.parametrize("is_unwrapped", [True, False])
+def test_a_tombstone_whose_delete_event_is_gone_deletes_the_row_of_its_key(registry: Registry, is_unwrapped: bool) -> None:
+    value_schema = flat("Order", ("id", "long"), ("name", "string")) if is_unwrapped else EVENT
+    for number, schema in enumerate((value_schema, KEY, NAMED)):
+        registry.put(number, schema)
+
+    def event_of(n: int, op: str = "c") -> bytes:
+        row = {"id": n, "name": "a"}
+        images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+        marked = unwrapped(n, **row) | ({"__deleted": "true"} if op == "d" else {})
+        return encoded(0, marked if is_unwrapped else {"op": op, "source": {"ts_ms": 5, "lsn": n}, **images}, value_schema)
+
+    keys = [encoded(1, {"id": n}, KEY) for n in range(4)]
+    told = [(event_of(1), keys[1]), (event_of(2), keys[2]), (event_of(2, "d"), keys[2]), (None, keys[2]), (event_of(3), keys[3])]
+    alone = [(None, keys[1]), (None, b"text"), (None, encoded(2, {"name": "a"}, NAMED)), (None, None)]
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    actual, place, seen = records(registry, columns), 0, []
+    for piece in (told, alone):
+        messages = [Message(value, place + n, key) for n, (value, key) in enumerate(piece)]
+        batches = [each.value for each in actual.piece(9, messages).elements]
+        seen += [row for batch in batches for row in batch.select(["id", DELETED, POSITION, ORDER]).to_pylist()]
+        place += len(piece)
+    assert [tuple(row.values()) for row in seen] == [
+        (1, False, 1, 0),
+        (2, False, 2, 0),
+        (2, True, 2, 0),
+        (3, False, 3, 0),
+        (1, True, 3, 1),
+    ]
+
+
 def test_a_registry_that_is_away_or_busy_for_a_moment_is_asked_again(registry: Registry) -> None:
     registry.put(NUMBER, AVRO)
     registry.dropped, registry.busy = 1, 2

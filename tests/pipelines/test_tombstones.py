@@ -14,7 +14,7 @@ from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.formats.changelog_columns import DELETED
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
-from beam_joins.pipelines.formats.envelopes.tombstones import Tombstones
+from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
 from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
 from tests.pipelines.orders_run import Run, read_lines, write
 from tests.pipelines.streaming.registered import reading
@@ -63,7 +63,7 @@ def event(op: str, n: int, lsn: int, **row: Any) -> Pair:
 def changes_of(*rounds: list[Record], key: tuple[str, ...] = ("id",)) -> tuple[list[tuple[str, Any, int, int | None]], DebeziumJson]:
     envelope, last, made = DebeziumJson(key), dict[str, str](), list[RowChange]()
     for some in rounds:
-        for value in Tombstones(last).values(some):
+        for value in Tombstones(last, JsonEvents()).values(some):
             made += envelope.changes(value or b"null")
         last = json.loads(json.dumps(last))
     return [(change.operation, json.loads(change.row), change.position, change.order) for change in made], envelope
@@ -145,7 +145,7 @@ def test_tombstones_before_any_event_and_behind_no_events_are_passed_over() -> N
         {"op": "c", "source": 1, "after": {}},
     ):
         some = records(({"id": 2}, value), ({"id": 1}, None))
-        assert list(Tombstones({}).values(some)) == [some[0].text, None]
+        assert list(Tombstones({}, JsonEvents()).values(some)) == [some[0].text, None]
 
 
 def test_a_reader_in_python_deletes_too() -> None:

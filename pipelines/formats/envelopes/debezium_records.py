@@ -45,6 +45,8 @@ class RecordEvents(Debezium):
                 if self.operation(code) in (INSERT, UPSERT) and row is not None:
                     row, unchanged = self.placeholders.replaced(row, record.get("before"))
                 text = NULL if row is None else rows.within.text(row)
+                if self.is_of_another_key(source, text):
+                    return
                 change = self.change(code, source, record.get("ts_ms"), text, rows.within.types, unchanged)
                 old = record.get("before") if code == "u" and self._key else None
                 yield from self.with_old_row(change, None if old is None else rows.within.text(old))

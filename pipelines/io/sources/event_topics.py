@@ -14,7 +14,7 @@ from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.enveloped import changes_of, marked_text
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
-from beam_joins.pipelines.formats.envelopes.tombstones import Tombstones
+from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
 from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFollowed, reading_of, require_columns, top_columns
@@ -50,8 +50,6 @@ class EnvelopedRecords:
     ) -> None:
         self._arguments = format, table, key, reading, registry, placeholders
         self._reading, self._registry = reading, registry
-        self._is_in_json = format == "debezium" and registry is None
-        self._tombstones = Tombstones({})
 
     def __reduce__(self) -> Any:
         return EnvelopedRecords, self._arguments
@@ -66,12 +64,21 @@ class EnvelopedRecords:
             return DebeziumJson(key, table, schema, placeholders)
         return Maxwell(key, table, schema)
 
+    @cached_property
+    def _tombstones(self) -> Tombstones | None:
+        """The deletes of Debezium's tombstones; Maxwell's events have none."""
+        envelope = self._envelope
+        if isinstance(envelope, Maxwell):
+            return None
+        return Tombstones({}, envelope if isinstance(envelope, DebeziumRegistered) else JsonEvents())
+
     def piece(self, after: int, messages: Sequence[Any]) -> ReadPiece:
         """The elements of these records.
 
         Raises InputError for a value that is no envelope, or a row that does not fit the schema.
         """
-        values = self._tombstones.values(messages) if self._is_in_json else (message.value() for message in messages)
+        tombstones = self._tombstones
+        values = (message.value() for message in messages) if tombstones is None else tombstones.values(messages)
         by_message = [(message, self._texts(message, value or _NO_VALUE)) for message, value in zip(messages, values, strict=True)]
         texts = [text for _, of_message in by_message for text in of_message]
         offsets = [message.offset() for message, of_message in by_message for _ in of_message]
@@ -88,10 +95,10 @@ class EnvelopedRecords:
                 raise ValueError(fault)
         return made.piece
 
-    def _texts(self, message: Any, value: bytes) -> list[bytes]:
+    def _texts(self, message: Any, value: Any) -> list[bytes]:
         """The JSON texts of the rows of a record's changes, with the columns that its envelope adds."""
         with said_of(message):
-            if self._registry is None and value.startswith(NUMBERED):
+            if self._registry is None and value[:1] == NUMBERED:
                 raise ValueError("not JSON, but Avro with the number of a schema, as it seems: give schema_registry=")
             changes = changes_of(self._envelope, value)
             if isinstance(changes, str):

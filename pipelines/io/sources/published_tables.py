@@ -1,6 +1,8 @@
 """Describes the tables of a PostgreSQL publication: their columns and keys, and what tells one table from another."""
 
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -17,6 +19,7 @@ from beam_joins.pipelines.formats.types.postgres_types import arrow_type
 from beam_joins.pipelines.io.sources.compared_columns import compared_columns
 
 with needs("postgres"):
+    import psycopg
     from psycopg import sql
 
 _PUBLICATION: Final = """
@@ -85,6 +88,9 @@ _LABELS: Final = """
         GROUP BY types.oid
     ORDER BY 1
 """
+_ATTEMPTS: Final = 3
+_PAUSE: Final = 0.1
+"""The seconds between two attempts."""
 _TRANSACTIONS: Final = 1 << 32
 _PUBLISHES_GENERATED: Final = 180_000
 _PUBLISHES_SCHEMAS: Final = 150_000
@@ -224,11 +230,28 @@ class PublishedTable(NamedTuple):
 
 
 def published_tables(connection: Any, publication: str, wanted: Sequence[str] = ()) -> dict[str, PublishedTable]:
-    """The tables of a publication, or the wanted ones, by their full names.
+    """The tables of a publication, or the wanted ones, by their full names, as of one moment: that of the transaction that the
+    connection is in, or now.
 
     Raises InputError if there is no such publication, if it lacks a table or publishes only some changes, and
     for a table whose changes do not name their row.
     """
+    if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        return _described_together(connection, publication, wanted)
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(InputError):  # functions of the server may know tables that are made or renamed since the moment began
+            return _at_one_moment(connection, publication, wanted)
+        time.sleep(_PAUSE)
+    return _at_one_moment(connection, publication, wanted)
+
+
+def _at_one_moment(connection: Any, publication: str, wanted: Sequence[str]) -> dict[str, PublishedTable]:
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return _described_together(connection, publication, wanted)
+
+
+def _described_together(connection: Any, publication: str, wanted: Sequence[str]) -> dict[str, PublishedTable]:
     row = connection.execute(_PUBLICATION, [publication]).fetchone()
     if row is None:
         raise InputError(f"there is no publication {publication}: make one with CREATE PUBLICATION or beam-joins slot create")

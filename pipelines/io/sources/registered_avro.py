@@ -5,14 +5,15 @@ number, a record.
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import fastavro
 
 from beam_joins.pipelines.formats.avro_blocks import avro_reason
-from beam_joins.pipelines.formats.envelopes.debezium import NULL
+from beam_joins.pipelines.formats.envelopes.debezium import MARKS, NULL, is_deleted, marks_in
 from beam_joins.pipelines.formats.envelopes.debezium_records import EventRows, RecordEvents, RowsAt
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
+from beam_joins.pipelines.formats.envelopes.tombstones import OF_ROWS, PLACED, Event
 from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro
 from beam_joins.pipelines.io.sources.schema_registry import AvroSchema, SchemaRegistry
 
@@ -26,6 +27,7 @@ _UNNUMBERED: Final = (
 )
 _T = TypeVar("_T")
 Record = dict[str, Any]
+RecordOfRow: TypeAlias = tuple[Record, EventRows]
 
 
 class _Kind(NamedTuple, Generic[_T]):
@@ -100,13 +102,46 @@ class DebeziumRegistered(RecordEvents):
         super().__init__(table, placeholders, key)
         self._avro = RegisteredAvro(settings, EventRows.of)
 
-    def changes(self, item: bytes) -> Iterator[RowChange]:
-        """The changes of a value; empty for an event that is about no row."""
-        read = None if item == NULL else self._avro.read(item)
+    def changes(self, item: bytes | RecordOfRow) -> Iterator[RowChange]:
+        """The changes of a value, or of a delete that was made of a tombstone; empty for an event that is about no row."""
+        read = None if item == NULL else self._avro.read(item) if isinstance(item, bytes) else item
         if read is None:
             self.tombstone()
         else:
             yield from self.changes_in(*read)
+
+    def event(self, value: bytes) -> Event | None:
+        """The event of a value, ``None`` for others."""
+        try:
+            read = self._avro.read(value)
+        except ValueError:  # which is told where its changes are asked for
+            return None
+        if read is None:
+            return None
+        record, rows = read
+        if rows.within is None:
+            made = {name: value if name in MARKS else None for name, value in record.items()}
+            made |= {"__deleted": "true", f"__source_{PLACED}": True}
+            return None if MARKS.isdisjoint(record) else Event((made, rows), is_deleted(marks_in(record)))
+        is_delete = record.get("op") == "d"
+        row, source = record.get("before" if is_delete else "after"), record.get("source")
+        if record.get("op") not in OF_ROWS or not isinstance(row, dict) or source is None:
+            return None
+        made = {**record, "op": "d", "before": dict.fromkeys(row), "after": None, "source": {**source, PLACED: True}}
+        return Event((made, rows), is_delete)
+
+    def deleted(self, last: RecordOfRow, key: bytes | None) -> RecordOfRow | None:
+        """The delete as a record, and its rows."""
+        try:
+            read = self._avro.read(key or b"")
+        except ValueError:
+            return None
+        record, rows = last
+        row, members = record if rows.within is None else record["before"], {} if read is None else read[0]
+        if not members or not members.keys() <= row.keys():
+            return None
+        whole = {**row, **members}
+        return whole if rows.within is None else {**record, "before": whole}, rows
 
 
 def _place(body: io.BytesIO) -> int:

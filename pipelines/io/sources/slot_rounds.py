@@ -348,7 +348,7 @@ class _Reader:
                             copy_rows(self._slot.conninfo, connection, table, file, end - 1, attached, most_rows)
                         if all(is_in_place(connection, table) for table in read):
                             return end, tables
-                    except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable):
+                    except (psycopg.errors.UndefinedColumn, psycopg.errors.UndefinedTable, InputError):
                         if attempt + 1 == _ATTEMPTS:
                             raise
                     raise psycopg.Rollback

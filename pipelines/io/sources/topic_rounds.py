@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from xxhash import xxh3_128_hexdigest
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.envelopes.tombstones import Tombstones
+from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
 from beam_joins.pipelines.io.sources.round_files import LinesFile, RoundFiles
 from beam_joins.pipelines.io.sources.source_reads import ReadPiece, Timed
 from beam_joins.pipelines.io.sources.topics import Topics, identity_of, kafka, partitions_of
@@ -156,7 +156,7 @@ class _Lines:
 
     def __init__(self, last: dict[str, tuple[int, str]], deletes: dict[str, str]) -> None:
         self.last, self.deletes = last, deletes
-        self._tombstones = Tombstones(deletes)
+        self._tombstones = Tombstones(deletes, JsonEvents())
 
     def piece(self, after: int, messages: Sequence[Any]) -> ReadPiece:
         """The values of these records, each on one line."""

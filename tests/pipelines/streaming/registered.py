@@ -21,6 +21,7 @@ class Message(NamedTuple):
 
     data: bytes | None
     place: int = 7
+    key_data: bytes | None = b"k"
 
     def topic(self) -> str:
         return "shop"
@@ -34,8 +35,8 @@ class Message(NamedTuple):
     def timestamp(self) -> tuple[int, int]:
         return 1, self.place
 
-    def key(self) -> bytes:
-        return b"k"
+    def key(self) -> bytes | None:
+        return self.key_data
 
     def value(self) -> bytes | None:
         return self.data
