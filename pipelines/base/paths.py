@@ -63,9 +63,19 @@ def matching(path: str) -> list[ListedFile]:
         )
         seen = ((file, os.stat(file)) for file in files)
         return sorted(ListedFile(file, status.st_size, status.st_mtime_ns) for file, status in seen)
-    stored = matching_files(path)
-    hides = not os.path.basename(path).startswith(".")  # as on a disk; a name that ends with a slash stands for a folder
-    return sorted(file for file in stored if not (hides and os.path.basename(file.path)[:1] in ("", ".")))
+    stored = {file for pattern in dict.fromkeys((path, path.replace("/**/", "/"))) for file in matching_files(pattern)}
+    return sorted(file for file in stored if not _is_hidden(file.path, path))
+
+
+def _is_hidden(path: str, pattern: str) -> bool:
+    """Whether a name that a pattern finds in a store begins with a dot that the pattern does not have, as that of a file or folder
+    on a disk, or ends with a slash, and stands for a folder.
+
+    >>> [_is_hidden(path, "s3://b/in/**/*.csv") for path in ("s3://b/in/day/1.csv", "s3://b/in/.tmp/1.csv", "s3://b/in/.1.csv")]
+    [False, True, True]
+    """
+    begin = len(_PATTERN.split(pattern)[0].rpartition("/")[0]) if _PATTERN.search(pattern) else len(os.path.dirname(pattern))
+    return path.endswith("/") or ("/." in path[begin:] and "/." not in pattern[begin:])
 
 
 def files_at(path: str) -> tuple[list[ListedFile], bool]:

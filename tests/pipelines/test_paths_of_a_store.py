@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import InputError, StateFolder, StateRefused, TableFromChangelog
 from beam_joins.io import ReadChangelog, ReadGrowingFiles, ReadParquet, WriteChangelog, WriteParquet
+from beam_joins.pipelines.base.paths import matching
 from beam_joins.pipelines.commands import repeated_runs
 from beam_joins.transforms.connect import open_file
 from beam_joins.transforms.engine.files import reachability, stored_files
@@ -276,3 +278,16 @@ def test_a_file_that_cannot_be_read_to_its_end_is_named(store: Store, files: Non
         with pytest.raises(OSError, match="no more") as raised:
             file.read()
     assert raised.value.filename == "bucket://in/rows.jsonl"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["in/*.csv", "in/**/*.csv", "in/*/*.csv", "in/.tmp/*.csv", "in/**/.x/*.csv", "in/.*", "in/a/b/1.csv"]
+)
+def test_a_pattern_finds_the_names_that_it_finds_on_a_disk(own_directory: Path, store: Store, pattern: str) -> None:
+    for name in ("in/1.csv", "in/.1.csv", "in/a/1.csv", "in/a/b/1.csv", "in/.tmp/1.csv", "in/a/.tmp/1.csv", "in/a/.x/1.csv"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+        store.put(f"bucket://{name}", b"")
+    on_disk = [os.path.relpath(file.path) for file in matching(pattern)]
+    assert on_disk
+    assert [file.path.removeprefix("bucket://") for file in matching(f"bucket://{pattern}")] == on_disk
