@@ -19,7 +19,8 @@ class ReadGrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
     r"""Reads the rows of all present and later files that match ``path``, a path or a glob: JSON lines,
     Avro, Parquet and Arrow, by the suffix.
 
-    Files are read one after the other, in the order of their paths, each once: give later files later names.
+    Files are read one after the other, in the order of their paths and the numbers in them (``part-9`` before ``part-10``), each
+    once: give later files later names.
     The last file may grow until a later file exists. Only complete data is read: lines up to their newline,
     blocks of Avro, and files of Parquet and Arrow with their footer. A new file whose name sorts before the
     current file is not read.

@@ -1,9 +1,11 @@
-"""Files that arrive in a folder, or grow, as a source: one after the other, in the order of their names."""
+"""Files that arrive in a folder, or grow, as a source: one after the other, in the order of their names and the numbers in them."""
 
 import io
+import itertools
 import logging
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
@@ -22,6 +24,7 @@ from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.source_reads import Place, Range, ReadPiece, read_with
 from beam_joins.transforms.connect import ListedFile, cause, open_file
 
+_NUMBER: Final = re.compile(r"([0-9]+)")
 _BEFORE_ALL: Final = ("", 0)
 _BEHIND: Final = sys.maxsize
 _MARKED: Final = 1 << 10
@@ -103,7 +106,16 @@ def _matching(pattern: str) -> list[ListedFile]:
     except OSError as error:
         raise InputError(f"cannot look for {pattern}: {cause(error)}") from error
     require_plain(pattern, [file.path for file in files])
-    return files
+    return sorted(files, key=lambda file: _order(file.path))
+
+
+def _order(path: str) -> tuple[Sequence[str | int], str]:
+    """The order of a path: that of its texts and of the numbers between them.
+
+    >>> sorted(["part-10.jsonl", "part-9.jsonl", "part-09.jsonl", "part.jsonl"], key=_order)
+    ['part-09.jsonl', 'part-9.jsonl', 'part-10.jsonl', 'part.jsonl']
+    """
+    return [int(part) if place % 2 else part for place, part in enumerate(_NUMBER.split(path))], path
 
 
 def _mark_of(path: str, place: int) -> str:
@@ -145,7 +157,8 @@ class Files:
         """
         files = _matching(element)
         begun, at, *known = place
-        if known and sum(file.bytes for file in files if file.path < begun) > known[1]:
+        earlier = sum(file.bytes for file in files if _order(file.path) < _order(begun))
+        if known and earlier > known[1]:
             _tell_of_earlier(element)
         if known and any(file.path == begun for file in files):
             try:
@@ -154,12 +167,13 @@ class Files:
                 raise InputError(f"{begun} cannot be read: {cause(error)}") from error
             if not is_same:
                 raise InputError(f"{begun} {_REPLACED}")
-        paths = [file.path for file in files if file.path >= begun and (end is None or file.path <= end[0])]
-        for path, following in zip(paths, [*paths[1:], None], strict=False):
+        begin, last = _order(begun), None if end is None else _order(end[0])
+        left = [file for file in files if begin <= _order(file.path) and (last is None or _order(file.path) <= last)]
+        before = [*itertools.accumulate((file.bytes for file in left), initial=earlier)]
+        for path, following, bytes_before in zip([file.path for file in left], [*left[1:], None], before, strict=False):
             is_whole = following is not None or end is not None
             try:
-                before = sum(file.bytes for file in files if file.path < path)
-                yield from self._pieces(Growing(path, at if path == begun else 0, is_whole, self.elements.columns), before)
+                yield from self._pieces(Growing(path, at if path == begun else 0, is_whole, self.elements.columns), bytes_before)
             except NotWhole:
                 if end is not None:
                     raise InputError(f"{path} ends within a record") from None

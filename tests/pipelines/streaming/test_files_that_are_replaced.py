@@ -79,7 +79,12 @@ def test_another_file_in_columns_under_the_name_is_refused() -> None:
     assert in_two_looks(lambda: None, "parquet") == [2, 2]
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "part-10.jsonl"])
+def test_numbers_in_names_are_ordered_as_numbers() -> None:
+    write("part-9.jsonl", 1, 2)
+    assert in_two_looks(lambda: write("part-10.jsonl", 3)) == [2, 3]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "part-8.jsonl"])
 def test_rows_of_files_before_the_one_that_is_read_are_told(name: str, caplog: pytest.LogCaptureFixture) -> None:
     write("a.jsonl", 1)
     write("part-9.jsonl", 2)
