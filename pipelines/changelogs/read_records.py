@@ -191,7 +191,6 @@ class ReadParts(beam.DoFn):
                 continue
             self._counts[f"{SKIPPED}{what}"] += count
             Metrics.counter(NAMESPACE, f"{SKIPPED}{what}").inc(count)
-
         if some.ahead is not None:
             self._counts[AHEAD] += some.ahead.records
             Metrics.counter(NAMESPACE, AHEAD).inc(some.ahead.records)
