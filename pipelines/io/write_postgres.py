@@ -5,19 +5,21 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.pvalue import PCollection, PDone
+from apache_beam.pvalue import PCollection, PDone, TaggedOutput
 
 from beam_joins.batch import ChangeBatch
 from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sinks.postgres_forms import require_names
+from beam_joins.pipelines.io.sinks.postgres_mark import together
 from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable, checked_conninfo
-from beam_joins.pipelines.io.sinks.run_mark import RunMark, rows_replaced
+from beam_joins.pipelines.io.sinks.run_mark import MarkFile, NotAsLeft, RunMark, rows_replaced
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 from beam_joins.pipelines.io.targets import Mark, MergedTable
+from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.transforms.connect import (
     StateFolder,
     TableType,
@@ -28,6 +30,7 @@ from beam_joins.transforms.connect import (
     flag,
     folder_for,
     in_batches,
+    label_of,
     require_tables,
     table_type,
     text,
@@ -37,6 +40,7 @@ __all__ = ["WritePostgres"]
 
 Existing = Literal["refuse", "keep"]
 _BYTES = 16 << 20  # so much is merged in one transaction
+_MARKS: Final = "marks"
 
 
 class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
@@ -47,6 +51,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
     several workers, and the table ends as if each change had arrived once, in order. A deleted row stays, with null values
     and ``deleted`` true, since an older change may still arrive; the view leaves it out.
 
+    With a state a run refuses a table that is not as the last run has left it, as one that was restored.
     Where the table begins anew, as the pipeline has changed, rows of earlier runs stay until they are merged again; those that are
     not are deleted at the end of the run. A run that is killed is to be repeated: until then readers see rows of both.
 
@@ -116,16 +121,28 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
                 f"the table {self._table} is not there, and would lack what the runs before with {state.files.root} have written: "
                 "begin with an empty state"
             )
-        into.prepare(create=self._create, widen=self._create and state is not None and not state.is_new)
+        replaced = None if state is None else rows_replaced(state, self._table, anew=anew is not None)
+        left = None if state is None else MarkFile.of(state, f"{self._table}, {label_of(table.pipeline)}")
+        last = None if left is None or anew is not None else left.last
+        try:
+            into.prepare(create=self._create, widen=self._create and state is not None and not state.is_new, last=last)
+        except NotAsLeft as error:
+            raise InputError(
+                f"{error}: --beam_joins_read_again makes it anew, or begin with an empty table and an empty state"
+            ) from error
         if state is not None and state.is_new:
             self._begin(state, into)
-        merged = in_batches(table) | "Merge" >> beam.ParDo(_Merge(into)).with_output_types(tuple[int, int])
-        if state is not None:
-            replaced = rows_replaced(state, self._table, anew=anew is not None)
-            if anew is not None:
-                before_run(table.pipeline, replaced.set)
+        merged = in_batches(table) | "Merge" >> beam.ParDo(_Merge(replace(into, is_marked=left is not None))).with_outputs(
+            _MARKS, main="merged"
+        )
+        merged["merged"].element_type = tuple[int, int]
+        if left is not None:
+            marks = merged[_MARKS] | "Mark" >> beam.CombineGlobally(together).without_defaults()
+            _ = marks | "Leave the mark" >> beam.Map(partial(_leave, left, last))
         if anew is not None:
-            self._replace(merged, into, anew)
+            if replaced is not None:
+                before_run(table.pipeline, replaced.set)
+            self._replace(merged["merged"], into, anew)
         return PDone(table.pipeline)
 
     def _replace(self, merged: PCollection[Any], into: PostgresTable, position: int) -> None:
@@ -196,6 +213,11 @@ class _Lines:
         return (self.into.lines(self.into.columns.of(batch)) for batch in self.changes())
 
 
+def _leave(left: MarkFile, last: Mark | None, mark: Mark) -> None:
+    """Leave the mark of a run beside that of the last one, whose rows are there still."""
+    left.put(together([*([] if last is None else [last]), mark]))
+
+
 class _Merge(beam.DoFn):
     def __init__(self, into: PostgresTable) -> None:
         self._into = into
@@ -204,20 +226,21 @@ class _Merge(beam.DoFn):
         self._lines: list[bytes] = []
         self._bytes = 0
 
-    def process(self, element: ChangeBatch) -> None:  # gives nothing: what waits for its output waits for the merge
+    def process(self, element: ChangeBatch) -> Iterator[Any]:  # gives marks alone: what waits for its output waits for the merge
         lines = self._into.lines(self._into.columns.of(element))
         self._lines.append(lines)
         self._bytes += len(lines)
         if self._bytes >= _BYTES:
-            self._flush()
+            yield from (TaggedOutput(_MARKS, mark) for mark in self._flush())
 
-    def finish_bundle(self) -> None:
-        self._flush()
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from (TaggedOutput(_MARKS, at_bundle_end(mark)) for mark in self._flush())
 
     def teardown(self) -> None:
         self._into.close()
 
-    def _flush(self) -> None:
+    def _flush(self) -> Iterator[Mark]:
         lines, self._lines, self._bytes = b"".join(self._lines), [], 0
         if lines:
-            self._into.merge([lines])
+            mark = self._into.merge([lines])
+            yield from [mark] if mark else []

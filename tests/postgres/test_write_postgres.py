@@ -408,6 +408,37 @@ def names(database: str) -> dict[int, str]:
 ANEW: list[tuple[int, str | None, int]] = [(1, "a", 7), (2, "B", 7), (4, "D", 7), (6, "f", 7), (6, None, 8), (7, "g", 9), (2, "BB", 9)]
 
 
+def test_a_table_that_is_not_as_the_last_run_has_left_it_is_refused(database: str, tmp_path: Path) -> None:
+    def run(*rows: Any) -> None:
+        options = PipelineOptions([f"--beam_joins_state={tmp_path / 'state'}", "--beam_joins_partitions=2"])
+        with beam.Pipeline(runner=FnApiRunner(), options=options) as pipeline:
+            _ = table_of(pipeline, list(rows), SMALL) | "t" >> WritePostgres(database, "t", key="id", create=True)
+
+    run(*BEFORE)
+    ask(database, "CREATE TABLE kept AS SELECT * FROM t")
+    run(small(1, 8, "A"))
+    run()
+    for statement, how in (
+        ("UPDATE t SET name = 'x' WHERE id = 4", "the row with the key 4 has other values"),
+        ("DELETE FROM t WHERE NOT deleted", "the row with the key 1 is gone"),
+        ("UPDATE t SET name = 'a', position = 1 WHERE id = 1", "the row with the key 1 is older"),
+    ):
+        with psycopg.connect(database) as connection:
+            connection.execute(statement)
+            connection.commit()
+            with pytest.raises(
+                InputError, match=f"^the table t is not as the last run .* has left it: {how}: --beam_joins_read_again"
+            ):
+                run(small(1, 9, "B"))
+            connection.execute("DELETE FROM t")
+            connection.execute("INSERT INTO t SELECT * FROM kept")
+            connection.execute("UPDATE t SET name = 'A', position = 8 WHERE id = 1")
+    run(small(1, 9, "B"), small(5, 9, None))
+    ask(database, "DELETE FROM t WHERE deleted")
+    run(small(2, 10, "C"))
+    assert names(database) == {1: "B", 2: "C", 4: "d"}
+
+
 @pytest.mark.parametrize("batches", [1, 5])
 def test_a_table_that_begins_anew_replaces_all_rows_also_those_at_its_position(database: str, tmp_path: Path, batches: int) -> None:
     run_anew(database, tmp_path / "state")

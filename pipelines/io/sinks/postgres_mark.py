@@ -1,6 +1,6 @@
 """The mark of a run in a table of PostgreSQL: its columns and some of its rows as it has left them, for which the next run looks."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -28,6 +28,32 @@ _TYPES: Final = """
 """
 
 
+def together(marks: Iterable[Mark]) -> Mark:
+    """The mark of the last rows that have ``marks``; rows of marks with other types than the last one's are left out.
+
+    >>> both = [{"types": {"id": "integer"}, "rows": [[["1"], position, False, "ab"]]} for position in (7, 9)]
+    >>> together(both)["rows"]
+    [[['1'], 9, False, 'ab']]
+    """
+    rows: dict[tuple[str, ...], Sequence[Any]] = {}
+    types: Mapping[str, str] = {}
+    for mark in marks:
+        if mark["types"] != types:
+            rows, types = {}, mark["types"]
+        for row in mark["rows"]:
+            key, position, *_ = row
+            if tuple(key) not in rows or position >= rows[tuple(key)][1]:
+                rows[tuple(key)] = row
+    return {"types": types, "rows": _newest(rows.values())}
+
+
+def _newest(rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Those with the last positions, of rows and of deleted ones."""
+    ordered = sorted(rows, key=lambda row: (-row[1], row[0]))
+    kept = ([*islice((row for row in ordered if row[2] is is_deleted), _ROWS)] for is_deleted in (False, True))
+    return [row for some in kept for row in some]
+
+
 @dataclass(frozen=True)
 class PostgresMarks:
     """The marks in a ``table``, by the names of its columns."""
@@ -46,9 +72,7 @@ class PostgresMarks:
         keys = [key for (key,) in connection.execute(sql.SQL(_KEYS).format(texts=texts, staged=staged, **names)) if None not in key]
         keys += [key for key, *_ in (before or {}).get("rows", ()) if key not in keys]
         rows = [[keys[number], *kept] for number, kept in self._found(connection, keys, types, types)]
-        rows.sort(key=lambda row: (-row[1], row[0]))
-        kept = [[*islice((row for row in rows if row[2] is is_deleted), _ROWS)] for is_deleted in (False, True)]
-        return {"types": types, "rows": [*kept[0], *kept[1]]}
+        return {"types": types, "rows": _newest(rows)}
 
     def lacks(self, connection: Any, mark: Mark) -> str | None:
         """The difference between the table and the ``mark`` that the last run has left there; ``None`` where it has none."""
