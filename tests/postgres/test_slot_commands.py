@@ -249,17 +249,26 @@ def test_runs_that_are_killed_at_any_moment_lose_and_double_nothing(postgres: st
     options = [*join_options(address), "--state-dir", "state", "--changes", "changes"]
     chance, warm = random.Random(kills), multiprocessing.get_context("forkserver")
     warm.set_forkserver_preload(["beam_joins.pipelines.commands.runs", "beam_joins.pipelines.commands.repeated_runs", "psycopg"])
-    a_run, committed = 1.0, 0
+
+    def killed_after(seconds: float) -> None:
+        program = warm.Process(target=follow, args=[os.getcwd(), [*options, "--follow", "--every", "10ms"]])
+        program.start()
+        time.sleep(seconds)
+        while not list(Path("changes").glob("*.jsonl")):  # the first run is whole: it tells how long a run takes
+            assert program.is_alive(), program.exitcode
+            time.sleep(0.01)
+        assert program.is_alive(), program.exitcode
+        program.kill()
+        program.join()
+
+    begin = time.monotonic()
+    killed_after(0)
+    a_run, committed = time.monotonic() - begin, 1
     with writing(conninfo, transact):
         for _ in range(kills):
-            program = warm.Process(target=follow, args=[os.getcwd(), [*options, "--follow", "--every", "10ms"]])
-            program.start()
-            time.sleep(2 * a_run * chance.random())
-            assert program.is_alive(), program.exitcode
-            program.kill()
-            program.join()
+            killed_after(2 * a_run * chance.random())
             now = len(list(Path("changes").glob("*.jsonl")))
-            a_run *= 1.4 if now == committed else 0.8  # as long as it takes on this machine
+            a_run *= 1.4 if now == committed else 0.8
             committed = now
     assert committed > kills // 5
     run(conninfo, "CHECKPOINT")
