@@ -93,11 +93,13 @@ def settled(
 
 
 def _several(rows: pa.Table, keys: Sequence["_Rows"]) -> pa.Table:
-    """The rows of keys, in their order, as if all had arrived in the transaction that is not whole."""
-    there = [(n, row, each) for each in keys for n, row in enumerate(each.rows)]
+    """The rows of keys, in their order, as if all had arrived in the transaction that is not whole, and those that others have
+    replaced, as if they had come ``alone``.
+    """
+    there = [(n, row, each) for each in keys for n, row in enumerate([*each.rows, *each.replaced])]
     taken = rows.select(["key", "value", "timestamp", ORDER]).take(pa.array([row.record for _, row, _ in there], pa.int64()))
     rank = pa.array([n.to_bytes(_RANK_BYTES, "big") for n, _, _ in there], pa.binary())
-    lives = [Life(True, after=row.content, transaction=each.name).text() for _, row, each in there]
+    lives = [Life(True, after=row.content, transaction=each.name, alone=n >= len(each.rows)).text() for n, row, each in there]
     ranked = pc.binary_join_element_wise(combine_chunks(taken[ORDER]), rank, pa.scalar(b""))
     taken = taken.set_column(3, ORDER, ranked).append_column(ARRIVES, pa.array(lives, pa.string()))
     return taken.append_column("position", pa.array([each.position for _, _, each in there], pa.int64()))
@@ -125,7 +127,7 @@ def rows_left(
     rows: pa.Table, truncates: Sequence[Place] = (), *, first: int = 0, begun: int = 0, frontier: int | None = None
 ) -> tuple[Ints, list["_Rows"]]:
     """For each delete behind which a row stays at its key, within the transaction of that row's arrival, the index of
-    that row; -1 for all others. And the rows of the keys that have several at the end.
+    that row; -1 for all others. And the rows of the keys that have several at the end, or one that has replaced another.
 
     A key has no row or one before a transaction, one more with each row that arrives, and one less with each
     delete; none behind a truncate. Where the records have hashes, a delete or an update applies to the row whose hash
@@ -144,7 +146,7 @@ def rows_left(
     >>> rows_left(rows.slice(1).set_column(5, "arrives", [lives]))[0].tolist()
     [-1, 0]
     """
-    left = np.full(len(rows), -1)
+    left, last = np.full(len(rows), -1), pc.max(rows["position"]).as_py()
     code, at = _of_keys_in_question(rows, first, begun, frontier)
     if not len(at):
         return left, []
@@ -170,7 +172,7 @@ def rows_left(
                 rows_there.write(record, lives[n])
             else:
                 left[record] = rows_there.delete(lives[n], values)
-    return left, [each for each in of_key.values() if each.are_several(truncates)]
+    return left, [each for each in of_key.values() if each.ends(last, truncates)]
 
 
 def _begun(rows: pa.Table, at: Ints, code: Ints) -> dict[int, "_Rows"]:
@@ -179,7 +181,7 @@ def _begun(rows: pa.Table, at: Ints, code: Ints) -> dict[int, "_Rows"]:
     for record, key, row in zip(at.tolist(), code.tolist(), some, strict=True):
         life, there = Life.of(row[ARRIVES]), of_key.setdefault(key, _Rows())
         there.position, there.name = row["position"], life.transaction
-        there.rows.append(_Row(record, life.after))
+        (there.replaced if life.alone else there.rows).append(_Row(record, life.after))
     return of_key
 
 
@@ -222,9 +224,13 @@ class _Rows:
         self.position, self.name, self.until = place[0], transaction, place
         return True
 
-    def are_several(self, truncates: Sequence[Place]) -> bool:
-        """Whether several rows exist at the end, behind the last change and all truncates."""
-        return len(self.rows) > 1 and self._truncates_passed(truncates) == len(truncates)
+    def ends(self, last: int, truncates: Sequence[Place]) -> bool:
+        """Whether, at the end of a step whose ``last`` position this is, several rows exist behind the last change and all truncates,
+        or rows that others have replaced in a transaction that may go on.
+        """
+        if not self.name and self.position != last:
+            self.replaced = []
+        return (len(self.rows) > 1 or bool(self.replaced)) and self._truncates_passed(truncates) == len(truncates)
 
     def _truncates_passed(self, truncates: Sequence[Place]) -> int:
         return 0 if self.until is None else bisect_right(truncates, self.until)

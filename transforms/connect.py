@@ -50,7 +50,7 @@ from beam_joins.transforms.engine.files.claim import (
     take_lease,
 )
 from beam_joins.transforms.engine.files.file_lock import FileLock
-from beam_joins.transforms.engine.files.objects import ListedFile
+from beam_joins.transforms.engine.files.objects import ListedFile, bucket_and_key
 from beam_joins.transforms.engine.files.reachability import unreachable
 from beam_joins.transforms.engine.files.stored_files import (
     calling,
@@ -113,6 +113,7 @@ __all__ = [
     "batches_of_rows",
     "before_run",
     "begins_anew",
+    "bucket_and_key",
     "calling",
     "cause",
     "choice",

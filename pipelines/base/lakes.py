@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, beginning_with, fixed_folder, folders_beginning_with, is_local
+from beam_joins.transforms.connect import bucket_and_key
 
 
 class _Lake(NamedTuple):
@@ -64,7 +65,7 @@ def _by_folder(paths: Iterable[str]) -> Iterator[str]:
 
 def _require_outside(folder: str, name: str) -> None:
     """Raise InputError if a folder, or one above it, is a lake's table, unless the file or folder of the name is in its log."""
-    top = "/" if is_local(folder) else "/".join(folder.split("/")[:3])
+    top = "/" if is_local(folder) else f"{folder.partition('://')[0]}://{bucket_and_key(folder)[0]}"
     while folder.startswith(top):
         _require_no_lake(folder, name)
         if folder == top:

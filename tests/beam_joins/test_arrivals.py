@@ -303,3 +303,16 @@ def test_of_equal_rows_that_trade_keys_the_one_that_came_stays_and_of_others_non
     log = [row(2, before, 1, 0, Life(True, after=before, alone=True)), row(2, "Ada", 2, 0, Life(True, after="Ada", alone=True))]
     log.append(row(2, None, 2, 1, Life(before="Ada")))
     assert content([upsert(parts_of(log)[0], "updates")[0]], 2) == ({2: "Ada"} if stays else {})
+
+
+def test_equal_rows_that_trade_keys_are_both_there_wherever_a_step_ends() -> None:
+    log = [row(n, "Ada", 1, n, Life(True, after="Ada", alone=True)) for n in (1, 2)]
+    for key, other in ((1, 2), (2, 1)):
+        leaves, comes = Life(before="Ada"), Life(True, after="Ada", alone=True)
+        log += [row(key, None, 2, 2 * key, leaves), row(other, "Ada", 2, 2 * key + 1, comes)]
+    for cut in range(len(log)):
+        state, rows = ChangelogState(), Rows()
+        for part in (log[:cut], [], log[cut:], log, [row(9, "Eve", 3, 0, Life(True, after="Eve", alone=True))]):
+            batch, _, state = stepped(state, part)
+            rows = content([batch], 1 << 40, rows)
+        assert rows == {1: "Ada", 2: "Ada", 9: "Eve"}, cut

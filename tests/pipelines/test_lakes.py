@@ -9,6 +9,7 @@ from deltalake import write_deltalake
 
 from beam_joins import InputError
 from beam_joins.io import ReadChangelog, ReadGrowingFiles, ReadParquet
+from beam_joins.pipelines.base import lakes
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import files_at
 from tests.object_store import Store
@@ -53,6 +54,13 @@ def test_files_of_a_lake_are_refused_in_a_store_too(store: Store) -> None:
                 looked_at(pattern)
     with pytest.raises(InputError, match=r"^bucket://in/\w+ is a"):
         looked_at("bucket://in/")
+
+
+def test_a_store_is_asked_for_folders_of_a_container_and_not_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(lakes, "_lake_in_store", asked.append)
+    require_plain("azfs://account/box/a/*.parquet", ["azfs://account/box/a/1.parquet"])
+    assert asked == ["azfs://account/box/a", "azfs://account/box"]
 
 
 def test_a_folder_above_a_table_that_has_no_file_itself_is_refused(own_directory: Path) -> None:
