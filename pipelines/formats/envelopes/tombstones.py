@@ -21,17 +21,17 @@ PLACED: Final = "of_tombstone"
 """The field of an event's source that is true in a delete that was made of a tombstone."""
 
 
-class Event(NamedTuple):
+class RowEvent(NamedTuple):
     """An event of a row: the ``delete``, without a row, that a tombstone behind it would be, and whether it is a delete itself."""
 
     delete: Any
     is_delete: bool
 
 
-class Events(Protocol):
+class EventReader(Protocol):
     """Reads events of a serialization."""
 
-    def event(self, value: bytes) -> Event | None:
+    def event(self, value: bytes) -> RowEvent | None:
         """The event of a value, ``None`` for others."""
 
     def deleted(self, last: Any, key: bytes | None) -> Any | None:
@@ -45,7 +45,7 @@ class Tombstones:
     of a row would be.
     """
 
-    def __init__(self, last: MutableMapping[str, Any], events: Events) -> None:
+    def __init__(self, last: MutableMapping[str, Any], events: EventReader) -> None:
         self.last, self._events = last, events
 
     def values(self, messages: Sequence[Any]) -> Iterator[Any]:
@@ -80,7 +80,7 @@ def _place(message: Any) -> str:
 class JsonEvents:
     """Reads events in JSON."""
 
-    def event(self, value: bytes) -> Event | None:
+    def event(self, value: bytes) -> RowEvent | None:
         """The event of a value, whose delete is a text, as a state can have it; ``None`` for others."""
         try:
             parts = _MEMBERS.decode(value)
@@ -90,7 +90,7 @@ class JsonEvents:
         except (msgspec.DecodeError, KeyError, RecursionError):
             return None
         whole = {"schema": parts.get("schema", _NONE), "payload": delete} if is_within else delete
-        return Event(msgspec.json.encode(whole).decode(), is_delete)
+        return RowEvent(msgspec.json.encode(whole).decode(), is_delete)
 
     def deleted(self, last: str, key: bytes | None) -> bytes | None:
         """The delete as the value of an event."""

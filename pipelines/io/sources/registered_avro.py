@@ -13,7 +13,7 @@ from beam_joins.pipelines.formats.avro_blocks import avro_reason
 from beam_joins.pipelines.formats.envelopes.debezium import MARKS, NULL, is_deleted, marks_in
 from beam_joins.pipelines.formats.envelopes.debezium_records import EventRows, RecordEvents, RowsAt
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
-from beam_joins.pipelines.formats.envelopes.tombstones import OF_ROWS, PLACED, Event
+from beam_joins.pipelines.formats.envelopes.tombstones import OF_ROWS, PLACED, RowEvent
 from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro
 from beam_joins.pipelines.io.sources.schema_registry import AvroSchema, SchemaRegistry
 
@@ -110,7 +110,7 @@ class DebeziumRegistered(RecordEvents):
         else:
             yield from self.changes_in(*read)
 
-    def event(self, value: bytes) -> Event | None:
+    def event(self, value: bytes) -> RowEvent | None:
         """The event of a value, ``None`` for others."""
         try:
             read = self._avro.read(value)
@@ -122,13 +122,13 @@ class DebeziumRegistered(RecordEvents):
         if rows.within is None:
             made = {name: value if name in MARKS else None for name, value in record.items()}
             made |= {"__deleted": "true", f"__source_{PLACED}": True}
-            return None if MARKS.isdisjoint(record) else Event((made, rows), is_deleted(marks_in(record)))
+            return None if MARKS.isdisjoint(record) else RowEvent((made, rows), is_deleted(marks_in(record)))
         is_delete = record.get("op") == "d"
         row, source = record.get("before" if is_delete else "after"), record.get("source")
         if record.get("op") not in OF_ROWS or not isinstance(row, dict) or source is None:
             return None
         made = {**record, "op": "d", "before": dict.fromkeys(row), "after": None, "source": {**source, PLACED: True}}
-        return Event((made, rows), is_delete)
+        return RowEvent((made, rows), is_delete)
 
     def deleted(self, last: RecordOfRow, key: bytes | None) -> RecordOfRow | None:
         """The delete as a record, and its rows."""
