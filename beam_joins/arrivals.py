@@ -172,7 +172,7 @@ def rows_left(
                 rows_there.write(record, lives[n])
             else:
                 left[record] = rows_there.delete(lives[n], values)
-    return left, [each for each in of_key.values() if each.ends(last, truncates)]
+    return left, [each for each in of_key.values() if each.are_several(last, truncates)]
 
 
 def _begun(rows: pa.Table, at: Ints, code: Ints) -> dict[int, "_Rows"]:
@@ -224,13 +224,12 @@ class _Rows:
         self.position, self.name, self.until = place[0], transaction, place
         return True
 
-    def ends(self, last: int, truncates: Sequence[Place]) -> bool:
-        """Whether, at the end of a step whose ``last`` position this is, several rows exist behind the last change and all truncates,
+    def are_several(self, last: int, truncates: Sequence[Place]) -> bool:
+        """Whether several rows exist at the end of a step whose ``last`` position this is, behind the last change and all truncates,
         or rows that others have replaced in a transaction that may go on.
         """
-        if not self.name and self.position != last:
-            self.replaced = []
-        return (len(self.rows) > 1 or bool(self.replaced)) and self._truncates_passed(truncates) == len(truncates)
+        are_replaced = bool(self.replaced and (self.name or self.position == last))
+        return (len(self.rows) > 1 or are_replaced) and self._truncates_passed(truncates) == len(truncates)
 
     def _truncates_passed(self, truncates: Sequence[Place]) -> int:
         return 0 if self.until is None else bisect_right(truncates, self.until)

@@ -74,7 +74,7 @@ def _is_hidden(path: str, pattern: str) -> bool:
     >>> [_is_hidden(path, "s3://b/in/**/*.csv") for path in ("s3://b/in/day/1.csv", "s3://b/in/.tmp/1.csv", "s3://b/in/.1.csv")]
     [False, True, True]
     """
-    begin = len(_PATTERN.split(pattern)[0].rpartition("/")[0]) if _PATTERN.search(pattern) else len(os.path.dirname(pattern))
+    begin = len(os.path.dirname(_PATTERN.split(pattern)[0]))
     return path.endswith("/") or ("/." in path[begin:] and "/." not in pattern[begin:])
 
 
