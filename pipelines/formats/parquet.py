@@ -89,13 +89,13 @@ class ParquetReader(FormatReader):
 @contextmanager
 def opened(path: str, storage: Storage | None = None, **options: Any) -> Iterator[pq.ParquetFile]:
     """The file, read with these options of pyarrow; raises ValueError, a sentence without the path, for a file that is not of Parquet,
-    or has two columns of one name.
+    or has two columns of one name. Pages that carry a checksum are compared with it.
     """
     file: Any
     if storage is not None:
         file = storage.open(path)
     elif is_local(path):
-        file = pa.OSFile(path)
+        file = pa.OSFile(path)  # through Python each read would take the interpreter's lock
     else:
         file = open_file(path)
     with file:
@@ -112,20 +112,17 @@ def opened(path: str, storage: Storage | None = None, **options: Any) -> Iterato
 
 def whole_parquet(file: Growing) -> Iterator[Whole]:
     """Row groups, once the footer is there; the place is the number of a row group."""
-    with open_file(file.path) as opened:
-        size = opened.seek(0, io.SEEK_END)
-        opened.seek(max(0, size - len(_MAGIC)))
-        if opened.read() != _MAGIC or size <= 2 * len(_MAGIC):
+    with open_file(file.path) as growing:
+        size = growing.seek(0, io.SEEK_END)
+        growing.seek(max(0, size - len(_MAGIC)))
+        if growing.read() != _MAGIC or size <= 2 * len(_MAGIC):
             raise NotWhole
-        try:
-            groups = pq.ParquetFile(opened)
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"is no Parquet file: {error}") from error
-        require_names(groups.schema_arrow)
-        columns = None if file.columns is None else [name for name in file.columns if name in groups.schema_arrow.names]
-        for group in range(file.place, groups.num_row_groups):
-            require_held(file.path, groups, [group], file.columns)
-            yield group + 1, partial(rows_of_table, groups.read_row_group(group, columns=columns), group * PLACES)
+    with opened(file.path) as parquet:
+        names = parquet.schema_arrow.names
+        columns = None if file.columns is None else [name for name in file.columns if name in names]
+        for group in range(file.place, parquet.num_row_groups):
+            require_held(file.path, parquet, [group], file.columns)
+            yield group + 1, partial(rows_of_table, parquet.read_row_group(group, columns=columns), group * PLACES)
 
 
 def parquet_schema(path: str) -> pa.Schema:

@@ -17,13 +17,12 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.lakes import require_plain
-from beam_joins.pipelines.base.paths import files_at, is_local, none_at, require_file_system, require_seen
-from beam_joins.pipelines.formats.columnar import require_names
-from beam_joins.pipelines.formats.parquet import require_held
+from beam_joins.pipelines.base.paths import files_at, none_at, require_file_system, require_seen
+from beam_joins.pipelines.formats.parquet import opened, require_held
 from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
 from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
-from beam_joins.transforms.connect import as_arrow, cause, open_file, plain_schema
+from beam_joins.transforms.connect import as_arrow, cause, plain_schema
 
 _FOOTERS = 16  # read at a time
 
@@ -100,20 +99,11 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
 
 def _schema(path: str) -> pa.Schema:
     with _opened(path) as parquet:
-        schema = parquet.schema_arrow
-    try:
-        require_names(schema)
-    except ValueError as error:
-        raise InputError(f"{path} {error}") from error
-    return schema
+        return parquet.schema_arrow
 
 
 def _row_groups(path: str, size: int) -> list[tuple[str, int]]:
-    try:
-        require_seen(path, size)
-    except ValueError as error:
-        raise InputError(f"{path} {error}") from None
-    with _opened(path) as parquet:
+    with _opened(path, size) as parquet:
         return [(path, group) for group in range(parquet.num_row_groups)]
 
 
@@ -127,22 +117,18 @@ def _bytes(path: str, columns: list[str] | None) -> int:
 
 def _read(path: str, group: int, columns: list[str] | None) -> pa.Table:
     with _opened(path) as parquet:
-        try:
-            require_held(path, parquet, [group], columns)
-        except ValueError as error:
-            raise InputError(f"{path} {error}") from error
+        require_held(path, parquet, [group], columns)
         return without_run(parquet.read_row_group(group, columns=columns))
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[pq.ParquetFile]:
+def _opened(path: str, size: int = 0) -> Iterator[pq.ParquetFile]:
+    """The file, of so many bytes or more."""
     try:
-        # Arrow reads a local file itself: through Python each read would take the interpreter's lock
-        with pa.OSFile(path) if is_local(path) else open_file(path) as file:
-            try:
-                parquet = pq.ParquetFile(file)
-            except pa.ArrowInvalid as error:
-                raise InputError(f"{path} is no Parquet file: {error}") from error
+        require_seen(path, size)
+        with opened(path) as parquet:
             yield parquet
     except OSError as error:
         raise InputError(f"{path} cannot be read: {cause(error)}") from error
+    except ValueError as error:
+        raise InputError(f"{path} {error}") from error

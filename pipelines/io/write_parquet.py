@@ -17,11 +17,12 @@ from beam_joins.errors import InputError
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, remove, require_file_system
+from beam_joins.pipelines.formats.parquet import opened
 from beam_joins.pipelines.io.parquet_paths import RUN, SUFFIX, WritesParquet, require_apart, run_of
 from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
 from beam_joins.schema_union import common_schema, conformed
-from beam_joins.transforms.connect import batches_of_rows, create_file, exists, open_file, text
+from beam_joins.transforms.connect import batches_of_rows, create_file, exists, text
 
 _RAW = CompressionTypes.UNCOMPRESSED
 
@@ -122,8 +123,7 @@ class _Result:
 
     def _rewritten(self, path: str, schema: pa.Schema) -> str:
         again, file, writer = self.writer(schema)
-        with open_file(path) as source, file, writer:
-            parquet = pq.ParquetFile(source)
+        with opened(path) as parquet, file, writer:
             for group in range(parquet.num_row_groups):
                 writer.write_table(_fitted(parquet.read_row_group(group), schema))
         return again

@@ -9,7 +9,7 @@ from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import ForeignKeyJoin, TableFromChangelog
 from beam_joins.errors import InputError
-from beam_joins.io import ReadParquet, WriteParquet
+from beam_joins.io import ReadChangelog, ReadGrowingFiles, ReadParquet, WriteParquet
 from beam_joins.keys.opaque import opaque_values
 from beam_joins.transforms.engine.stages.partitions import (
     CORES,
@@ -97,14 +97,32 @@ def test_a_path_without_a_file_is_refused_by_name(tmp_path):
 def test_a_file_that_is_no_parquet_file_is_refused_by_name(tmp_path, content):
     path = tmp_path / "no.parquet"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"no\.parquet is no Parquet file"):
+    with pytest.raises(InputError, match=r"no\.parquet is not a Parquet file, or is damaged"):
         _ = ReadParquet(str(path)).bytes
 
 
 def test_a_truncated_file_is_refused_by_name(file):
     file.write_bytes(file.read_bytes()[:-7])
-    with pytest.raises(InputError, match=r"in\.parquet is no Parquet file"):
+    with pytest.raises(InputError, match=r"in\.parquet is not a Parquet file, or is damaged"):
         _ = ReadParquet(str(file)).bytes
+
+
+READERS = {
+    "ReadParquet": lambda path: ReadParquet(path),
+    "ReadChangelog": lambda path: ReadChangelog(path, key="id", schema="inferred", timestamp_by="id"),
+    "ReadGrowingFiles": lambda path: ReadGrowingFiles(path, timestamp_by="id", follow=False),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_page_with_another_bit_than_was_written_is_refused_by_each_reader(reader, file):
+    numbers = pa.table({"id": [1_000_001, 1_000_002, 1_000_003]})
+    pq.write_table(numbers, file, use_dictionary=False, compression="none", write_page_checksum=True)
+    content = bytearray(file.read_bytes())
+    content[content.index((1_000_002).to_bytes(8, "little"))] ^= 16
+    file.write_bytes(content)
+    with pytest.raises(Exception, match=r"in\.parquet.*could not verify page integrity"), beam.Pipeline() as pipeline:
+        _ = pipeline | READERS[reader](str(file))
 
 
 def test_partitions_are_suggested_by_size_from_one_for_each_core_over_the_default_to_more():
