@@ -108,7 +108,7 @@ def test_a_truncated_file_is_refused_by_name(file):
 
 
 READERS = {
-    "ReadParquet": lambda path: ReadParquet(path),
+    "ReadParquet": ReadParquet,
     "ReadChangelog": lambda path: ReadChangelog(path, key="id", schema="inferred", timestamp_by="id"),
     "ReadGrowingFiles": lambda path: ReadGrowingFiles(path, timestamp_by="id", follow=False),
 }
