@@ -31,7 +31,7 @@ import numpy as np
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
-from beam_joins.functions import MarkedFunction
+from beam_joins.functions import MarkedFunction, displayed_name
 from beam_joins.source_syntax import Syntax, as_written, names_of_code, syntax_of_class, syntax_of_file, syntax_of_function
 from beam_joins.value_texts import ADDRESS, NAMESPACES, is_pickled, is_shown, sort_key, state_of, text_of
 
@@ -126,7 +126,14 @@ def function_version(value: Any) -> str | None:
     False
     >>> function_version({"amount": "left.amount"})
     """
-    return None if is_shown(value) else xxh3_64_hexdigest(_Program().text(value).encode(errors="backslashreplace"))
+    if is_shown(value) or _is_named_alone(value):
+        return None
+    return xxh3_64_hexdigest(_Program().text(value).encode(errors="backslashreplace"))
+
+
+def _is_named_alone(value: Any) -> bool:
+    """Whether a function of this library counts by its name."""
+    return displayed_name(value) is not None and _said(value.function if isinstance(value, MarkedFunction) else value) is None
 
 
 class _Place(NamedTuple):

@@ -64,6 +64,31 @@ class with_key(MarkedFunction[F]):
     _takes = "of the key, the left value and the right value"
 
 
+_NAME = "__beam_joins_name__"
+
+
+def built_in(name: str) -> Callable[[F], F]:
+    """Names a function of this library that is an option of a transform: states have the name in place of the function's, of its
+    arguments and of its source. A function that gives other results gets another name; with
+    :func:`~beam_joins.versioned` inside states compare that version, too.
+
+    >>> displayed_name(vectorized(built_in("rows without references")(lambda rows: rows)))
+    'rows without references'
+    """
+
+    def say(function: F) -> F:
+        setattr(function, _NAME, name)
+        return function
+
+    return say
+
+
+def displayed_name(value: Any) -> str | None:
+    """The name of a function that is :func:`built_in`, ``None`` for any other value."""
+    name = getattr(value.function if isinstance(value, MarkedFunction) else value, _NAME, None)
+    return name if isinstance(name, str) else None
+
+
 def batch_of(values: pa.Array) -> pa.RecordBatch:
     """The fields of values as the columns of a record batch; a single column ``value`` if they have no
     fields.

@@ -18,6 +18,7 @@ def archived(states: Path, names: Iterable[str]) -> list[Any]:
     return [
         pytest.param(path, name, id=f"{path.stem} {name}", marks=[pytest.mark.sweep] if path.stem.count("_") > 1 else [])
         for path, name in itertools.product(sorted(states.glob("format_*.zip")), names)
+        if f"{name.replace(' ', '_')}/manifest.json" in zipfile.ZipFile(path).namelist()
     ]
 
 
@@ -25,7 +26,7 @@ def restore(archive: Path, name: str, to: str | Path) -> None:
     """Write a state of an archive into a folder."""
     with tempfile.TemporaryDirectory() as unpacked, zipfile.ZipFile(archive) as states:
         states.extractall(unpacked)
-        shutil.copytree(Path(unpacked) / name, to)
+        shutil.copytree(Path(unpacked) / name.replace(" ", "_"), to)
 
 
 def archive(folder: Path, to: Path) -> None:

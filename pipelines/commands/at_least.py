@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from beam_joins import FilterTable, vectorized, versioned
 from beam_joins.errors import InputError
+from beam_joins.functions import built_in
 from beam_joins.pipelines.formats.changelog_columns import shown
 from beam_joins.pipelines.formats.json_lines import read_columns
 from beam_joins.pipelines.formats.reading import Reading
@@ -45,7 +46,7 @@ class AtLeast(NamedTuple):
 
     def table(self, reading: Reading) -> FilterTable:
         """The filter of a table that is read so."""
-        return FilterTable(vectorized(versioned(str(self))(partial(self.passes, reading))))
+        return FilterTable(vectorized(built_in("at least")(versioned(str(self))(partial(self.passes, reading)))))
 
     def passes(self, reading: Reading, rows: pa.RecordBatch) -> pa.Array:
         """Which rows of a batch are kept."""

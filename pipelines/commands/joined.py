@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized, versioned
+from beam_joins.functions import built_in
 from beam_joins.how import How
 from beam_joins.keys.key_columns import Bools
 from beam_joins.pipelines.commands.select import Share
@@ -56,7 +57,8 @@ def join_of(
     as a column, or by the keys. ``select`` is the text of the option, by which
     runs are compared.
     """
-    join = vectorized(versioned(f"--select {select}")(joiner_of(shares, forms, (REFERENCE,) if keeps_reference else ())))
+    joined_columns = joiner_of(shares, forms, (REFERENCE,) if keeps_reference else ())
+    join = vectorized(built_in("joined columns")(versioned(f"--select {select}")(joined_columns)))
     return ForeignKeyJoin(join, foreign_key=REFERENCE, how=how) if refers else TableTableJoin(join, how=how)
 
 

@@ -11,6 +11,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import LatestTable, MapTable, vectorized, versioned
+from beam_joins.functions import built_in
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
@@ -149,7 +150,7 @@ def _result(
         # the state does not depend on these checks of records
         as_stored = replace(reading, numbers=stored.numbers, added=stored.lacks)
         rows = ChangelogRows(records, as_stored)
-        reads = rows.table(without_earlier=job.on_bad_record, completed_by=partial(completed, as_stored))
+        reads = rows.table(without_earlier=job.on_bad_record, completed_by=built_in("completed rows")(partial(completed, as_stored)))
         read = pipeline | name.capitalize() >> ReadTable(reads.of_run).with_outputs()
         tables.append(read.table)
         counted.append(Counted(name, read.rows, read.dropped))
@@ -164,7 +165,7 @@ def _result(
     anew = _counted_anew(left, ROWS, UNREFERRING)
     for number, (changelog, select) in enumerate(zip(job.changelogs, job.selects(forms), strict=True)):
         if select is not None:  # the table is stored with other columns
-            selected = vectorized(versioned(f"--select {job.select}")(select))
+            selected = vectorized(built_in("selected columns")(versioned(f"--select {job.select}")(select)))
             tables[number] |= f"Select {changelog.name}" >> MapTable(selected)
     left = tables[0]
     if len(tables) == 1:

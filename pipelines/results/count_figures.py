@@ -9,6 +9,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch, MapTable, vectorized
+from beam_joins.functions import built_in
 from beam_joins.keys.key_columns import Ints
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE, TIME
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
@@ -68,6 +69,7 @@ def without_reference(table: PCollection[ChangeBatch]) -> PCollection[ChangeBatc
     return without
 
 
+@built_in("without reference")
 def _without(rows: pa.RecordBatch) -> dict[str, pa.Array]:
     return {name: rows[name] for name in rows.schema.names if name != REFERENCE}
 

@@ -59,7 +59,7 @@ def _transaction(number: int, *changes: tuple[str, dict[str, Any]]) -> str:
         message = {"action": action, **at, "schema": "public", "table": "orders", "pk": [{"name": "id", "type": "integer"}]}
         message |= {} if action == "D" else {"columns": columns}
         messages.append(message | ({} if action == "I" else {"identity": columns[:1]}))
-    return "".join(json.dumps(each) + "\n" for each in messages)
+    return "".join(json.dumps(each) + "\n" for each in [*messages, {"action": "C", **at, "nextlsn": f"0/{number + 1:X}"}])
 
 
 STATES: Final = Path(__file__).parent / "states"
@@ -229,5 +229,5 @@ if __name__ == "__main__":
             write(0, folder, DAYS[name])
             _run(name)
             moved(folder / "state", str(folder), PLACE)
-            shutil.move(folder / "state", states / name)
+            shutil.move(folder / "state", states / name.replace(" ", "_"))
     archive(states, STATES / f"format_{FORMAT}.zip")

@@ -11,7 +11,7 @@ from tests.transforms.resumed_jobs import lines_of, parts, run
 @pytest.mark.slow
 @pytest.mark.parametrize(("states", "job"), archived(STATES, JOBS))
 def test_a_state_of_each_version_goes_on_as_one_run_over_everything(states, job, tmp_path):
-    restore(states, job.replace(" ", "_"), tmp_path / "state")
+    restore(states, job, tmp_path / "state")
     assert StateFolder.verify(str(tmp_path / "state")) > 0
     assert all(each.rows >= each.files for each in StateFolder.summary(str(tmp_path / "state")).transforms)
     first, second = parts(records(), [CUT])

@@ -13,6 +13,7 @@ from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins import ChangeBatch, Dropped, TableFromChangelog, vectorized
 from beam_joins.content import Emit
+from beam_joins.functions import built_in
 from beam_joins.keys.compared import ComparedTable
 from beam_joins.pipelines.changelogs.read_records import Read
 from beam_joins.pipelines.formats.changelog_columns import DELETED, KEY, LEFT_OUT, LIFE, LOG, PLACE, TIME
@@ -128,7 +129,7 @@ def table_of(
         timestamp_by=TIME,
         sequence_by=list(reading.positions) or None,
         one_log_by=None if columns.log is None else LOG,
-        unchanged_by=vectorized(partial(_left_out, reading)) if columns.left_out is not None else None,
+        unchanged_by=vectorized(built_in("columns left out")(partial(_left_out, reading))) if columns.left_out is not None else None,
         completed_by=completed_by if columns.left_out is not None else None,
         without_earlier=without_earlier,
         tie_break_by=vectorized(_ties_of_feed) if columns.is_feed else PLACE,
@@ -140,6 +141,7 @@ def table_of(
     )
 
 
+@built_in(PLACE)
 def _ties_of_feed(rows: pa.RecordBatch) -> pa.Array:
     """The order of records of a feed with the same sequence and time: an upsert is behind a delete, which is of the row before
     it.
@@ -147,10 +149,12 @@ def _ties_of_feed(rows: pa.RecordBatch) -> pa.Array:
     return pc.if_else(rows[DELETED], rows[PLACE], pc.add(rows[PLACE], BEHIND_DELETES))
 
 
+@built_in("truncates")
 def _empties(rows: pa.RecordBatch) -> pa.Array:
     return rows[DELETED].is_null()
 
 
+@built_in("inserts")
 def _lives(rows: pa.RecordBatch) -> pa.Array:
     return rows[LIFE]
 
@@ -173,7 +177,7 @@ def key_in_columns(names: Sequence[str], columns: Collection[str]) -> Any:
     paths = paths_of(names, columns)
     if all(len(path) == 1 for path in paths):
         return names[0] if len(names) == 1 else list(names)
-    return vectorized(partial(_nested_keys, paths))
+    return vectorized(built_in(f"keys at {paths}")(partial(_nested_keys, paths)))
 
 
 def _nested_keys(paths: list[list[str]], rows: pa.RecordBatch) -> pa.Array:

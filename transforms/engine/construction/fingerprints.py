@@ -14,7 +14,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.coders.key import type_name
 from beam_joins.earlier_function_versions import earlier_function_version
 from beam_joins.function_versions import function_version
-from beam_joins.functions import vectorized, with_key
+from beam_joins.functions import displayed_name, vectorized, with_key
 from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, is_arrow
 from beam_joins.transforms.engine.construction.element_types import pair_types
 from beam_joins.transforms.engine.construction.pipeline_changes import Fingerprint
@@ -49,7 +49,9 @@ def _versions(version_of: Callable[[Any], str | None], options: Mapping[str, Any
 
 
 def displayed(value: Any) -> Any:
-    """An option as a runner displays it, functions by their names."""
+    """An option as a runner displays it, functions by their names, and those of this library by the names that they are given."""
+    if (name := displayed_name(value)) is not None:
+        return name
     if isinstance(value, vectorized | with_key):
         return f"{type(value).__name__}({displayed(value.function)})"
     if isinstance(value, str | int | float | bool):

@@ -117,8 +117,7 @@ def _of_options(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator
             yield f"{name} of its reader was {was!r} and is {is_now!r}", rules.otherwise
     options, after = before["options"], now["options"]
     versions, versions_after = _versions(before, now)
-    own = _OF_READERS if all(each.get("tie_break_by", "").startswith(_TIES_OF_READERS) for each in (options, after)) else ()
-    for name in sorted({*options, *after}.difference(own)):
+    for name in sorted({*options, *after}):
         was, is_now = options.get(name), after.get(name)
         is_other = versions.get(name) != versions_after.get(name)
         if was != is_now and (is_other or name not in versions or not (_is_name(was) and _is_name(is_now))):
@@ -126,12 +125,6 @@ def _of_options(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator
         elif is_other and (name in versions or "values" in before):
             what = "is another function than before, by its source or" if _is_name(is_now) else "is another than before, by"
             yield f"{name}={is_now} {what} the values that it refers to (see versioned)", rules.of_option(name)
-
-
-_TIES_OF_READERS: Final = ("(place)", "vectorized(_ties", "vectorized(partial(_ties")
-"""The beginnings of ``tie_break_by`` of readers and commands, in each version."""
-_OF_READERS: Final = ("tie_break_by", "unchanged_by", "completed_by")
-"""The options that readers and commands set to functions of their own, which may be others in each version."""
 
 
 def _versions(before: Fingerprint, now: Fingerprint) -> tuple[Mapping[str, str], Mapping[str, str]]:

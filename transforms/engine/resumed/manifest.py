@@ -20,7 +20,7 @@ from beam_joins.transforms.engine.construction.pipeline_changes import Fingerpri
 
 MANIFEST, JOURNAL = "manifest.json", "commit.json"
 """The names of the files of a folder that say its state, and that a commit is under way."""
-FORMAT = 7
+FORMAT = 8
 READ_AGAIN: Final = "give its whole input in this run with --beam_joins_read_again={}, or begin with an empty folder"
 """The remedy for a source whose stored rows do not do, with its label."""
 _REFERENCE, IN_BRACKETS = "reference", "(reference)"
@@ -147,6 +147,52 @@ def _from_6(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "stages": stages}
 
 
+def _from_7(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 8 has the names that functions of this library are given: before, it had those of the source, and their arguments."""
+    is_of_command = any(name.endswith(" command") for name in content["inputs"])
+    transforms = {}
+    for label, each in content["transforms"].items():
+        names = _OF_COMMANDS if is_of_command else {}
+        if "'(place)'" in each["options"].get("except_columns", ""):
+            names = {**names, **_OF_READERS}
+        transforms[label] = _with_names(each, names)
+    return {**content, "transforms": transforms}
+
+
+def _with_names(fingerprint: dict[str, Any], names: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """A fingerprint with the names of functions; those that count by their names alone have no versions."""
+    named = dict(fingerprint["options"])
+    for option, texts in names.items():
+        for text, name in texts.items():
+            if found := re.fullmatch(text, str(named.get(option))):
+                named[option] = found.expand(name)
+    alone = {option for option, name in named.items() if name != fingerprint["options"][option] and name not in _VERSIONED}
+    after = {**fingerprint, "options": named}
+    for form in {"values", "functions"}.intersection(fingerprint):
+        after[form] = {option: version for option, version in fingerprint[form].items() if option not in alone}
+    return after
+
+
+_OF_READERS: Final = {
+    "key": {r"(?:vectorized\()?partial\(_nested_\w+, (\[\[.*\]\])\)+": r"keys at \1"},
+    "unchanged_by": {r"(vectorized\()?(partial\()?(_left_out|_lists_left_out)\b.*": "columns left out"},
+    "completed_by": {r"partial\(_?completed, Reading\(.*": "completed rows"},
+    "tie_break_by": {r"vectorized\((partial\()?_ties.*": "(place)"},
+    "apply_as_inserts": {r"(vectorized\()?(_lives|_life)\)?": "inserts"},
+    "apply_as_truncates": {r"vectorized\(_empties\)": "truncates"},
+}
+"""The names of functions of readers, by option and pattern of the texts that formats up to 7 had."""
+_OF_COMMANDS: Final = {
+    "joiner": {r"vectorized\(joiner_of\.<locals>\.join\)": "joined columns"},
+    "predicate": {r"vectorized\(partial\(AtLeast\.passes, .*": "at least"},
+    "fn": {
+        r"vectorized\(_without\)": "without reference",
+        r"vectorized\((_selected|_whole_rows)\.<locals>\.\w+\)": "selected columns",
+    },
+}
+"""Those of functions of commands."""
+_VERSIONED: Final = ("joined columns", "at least", "selected columns")
+"""The names of functions that have versions, too."""
 _NOW: Final = {
     **{name: f"({name})" for name in ("key", "time", "deleted", "place", "log", _REFERENCE)},
     **{"sequence_0": "(position)", "sequence_1": "(order)", "left_out": "(left out)", "arrives": "(life)"},
@@ -180,7 +226,7 @@ def now_named(kind: pa.DataType) -> pa.DataType:
     return pa.struct([field.with_name(IN_BRACKETS) if field.name == _REFERENCE else field for field in kind])
 
 
-_STEPS: Final = {5: _from_5, 6: _from_6}
+_STEPS: Final = {5: _from_5, 6: _from_6, 7: _from_7}
 """The step from each earlier format to the next one."""
 
 
