@@ -2,7 +2,6 @@
 ``format_7_fc2db6cb.zip`` by the one of that commit.
 """
 
-import itertools
 import shutil
 import tempfile
 import zipfile
@@ -14,12 +13,20 @@ import pytest
 
 
 def archived(states: Path, names: Iterable[str]) -> list[Any]:
-    """An archive and the name of a state in it for each test; those of later versions of a format are for sweeps."""
-    return [
-        pytest.param(path, name, id=f"{path.stem} {name}", marks=[pytest.mark.sweep] if path.stem.count("_") > 1 else [])
-        for path, name in itertools.product(sorted(states.glob("format_*.zip")), names)
-        if f"{name.replace(' ', '_')}/manifest.json" in zipfile.ZipFile(path).namelist()
-    ]
+    """An archive and the name of a state in it for each test: the first and the last format, and the other ones for sweeps."""
+    tests = []
+    for name in names:
+        path = f"{name.replace(' ', '_')}/manifest.json"
+        archives = [each for each in sorted(states.glob("format_*.zip"), key=_format) if path in zipfile.ZipFile(each).namelist()]
+        ends = archives[0], next(each for each in reversed(archives) if each.stem.count("_") == 1)
+        for each in archives:
+            marks = [] if each in ends else [pytest.mark.sweep]
+            tests.append(pytest.param(each, name, id=f"{each.stem} {name}", marks=marks))
+    return tests
+
+
+def _format(archive: Path) -> tuple[int, str]:
+    return int(archive.stem.split("_")[1]), archive.stem
 
 
 def restore(archive: Path, name: str, to: str | Path) -> None:

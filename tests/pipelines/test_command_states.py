@@ -76,7 +76,7 @@ def assert_plain(state: Path) -> None:
     """No option in a manifest is shown by a private name, by the arguments of a function of the library, or by a sentence."""
     transforms = json.loads((state / "manifest.json").read_text())["transforms"]
     for each in transforms.values():
-        for option, text in each["options"].items():
+        for option, text in {**each["options"], **each.get("reader", {})}.items():
             assert not re.search(r"\b_\w|<locals>|partial\(|Reading\(|(\w+ ){4}", str(text)), (option, text)
 
 
