@@ -12,17 +12,17 @@ import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from beam_joins.change import Change, Dropped
-from beam_joins.combined_key import CombinedKey
-from beam_joins.content import content
+from beam_joins.elements.change import Change, Dropped
+from beam_joins.elements.combined_key import CombinedKey
+from beam_joins.elements.content import content
+from beam_joins.elements.windowed import Window, Windowed
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.windowed import Window, Windowed
 
 if TYPE_CHECKING:
-    from beam_joins.batch import ChangeBatch
     from beam_joins.errors import CorruptData, InputError, OutputError, StateRefused
-    from beam_joins.function_versions import versioned
-    from beam_joins.functions import vectorized, with_key
+    from beam_joins.functions.function_versions import versioned
+    from beam_joins.functions.marked_functions import vectorized, with_key
+    from beam_joins.tables.batch import ChangeBatch
     from beam_joins.transforms.aggregate_table import AggregateTable
     from beam_joins.transforms.count_table import CountTable
     from beam_joins.transforms.engine.construction.output_types import (
@@ -111,13 +111,13 @@ __all__ = [
 
 _OUTPUTS = [name for name in __all__ if name.startswith("Handled") or name.endswith("Outputs")]
 _ELSEWHERE = {
-    "ChangeBatch": "beam_joins.batch",
+    "ChangeBatch": "beam_joins.tables.batch",
     **dict.fromkeys(["CorruptData", "InputError", "OutputError", "StateRefused"], "beam_joins.errors"),
     "StateFolder": "beam_joins.transforms.engine.resumed.state_folder",
     **dict.fromkeys(["as_windowed_table", "begins_anew"], "beam_joins.transforms.engine.construction.table_type"),
-    "vectorized": "beam_joins.functions",
-    "versioned": "beam_joins.function_versions",
-    "with_key": "beam_joins.functions",
+    "vectorized": "beam_joins.functions.marked_functions",
+    "versioned": "beam_joins.functions.function_versions",
+    "with_key": "beam_joins.functions.marked_functions",
     **dict.fromkeys(_OUTPUTS, "beam_joins.transforms.engine.construction.output_types"),
 }
 """Where the names lie that are loaded on first use, beside the transforms: each of those lies in the file of

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.narrow import narrow, widen
+from beam_joins.columns.sorting import combine_chunks
 from beam_joins.errors import CorruptData
-from beam_joins.schema_union import common_schema, conformed
-from beam_joins.sorting import combine_chunks
+from beam_joins.values.schema_union import common_schema, conformed
 
 _INPUT = b"input"
 _WORTHWHILE = 1 << 15  # bytes; of fewer there is little to save, and it would take longer than all the rest

@@ -10,13 +10,13 @@ from typing import Any
 
 from apache_beam.coders import Coder, registry
 
-from beam_joins.change import Change
 from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.key import value_coder
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.coders.values import ValueCoder
+from beam_joins.elements.change import Change
+from beam_joins.elements.parameters import Parameterised, when_made
 from beam_joins.errors import CorruptData
-from beam_joins.parameters import Parameterised, when_made
 
 _HEAD = struct.Struct(">Bqq")
 _LENGTH = struct.Struct(">I")

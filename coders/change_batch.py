@@ -6,12 +6,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.coders import registry
 
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_block, write_block
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.coders.strict import StrictCoder
+from beam_joins.elements.parameters import when_made
 from beam_joins.errors import CorruptData
-from beam_joins.parameters import when_made
+from beam_joins.tables.batch import ChangeBatch
 
 _LENGTH = struct.Struct(">Q")
 _NAMES = ("key", "new", "before", "timestamp", "position")

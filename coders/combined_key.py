@@ -11,7 +11,7 @@ from apache_beam.coders import Coder, registry
 
 from beam_joins.coders.key import KeyCoder
 from beam_joins.coders.strict import StrictCoder
-from beam_joins.combined_key import CombinedKey
+from beam_joins.elements.combined_key import CombinedKey
 from beam_joins.errors import CorruptData
 
 _LENGTH = 4

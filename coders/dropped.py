@@ -2,10 +2,10 @@
 
 from apache_beam.coders import Coder, registry
 
-from beam_joins.change import Dropped
 from beam_joins.coders.checked import checked, unchecked
 from beam_joins.coders.strict import StrictCoder
 from beam_joins.coders.values import ValueCoder
+from beam_joins.elements.change import Dropped
 from beam_joins.errors import CorruptData
 
 

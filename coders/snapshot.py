@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from xxhash import xxh3_64_hexdigest
 
-from beam_joins import aggregate, changelog, interval, key_join, overlap, windowed_aggregate
-from beam_joins.arrangement import Arrangement
+from beam_joins.columns.sorting import combine_chunks
 from beam_joins.errors import CorruptData, StateRefused
-from beam_joins.sorting import combine_chunks
+from beam_joins.kernels import aggregate, interval, key_join, overlap, windowed_aggregate
+from beam_joins.tables import changelog
+from beam_joins.tables.arrangement import Arrangement
 
 STATES: dict[str, Any] = {
     "arrangement": lambda rows: rows,

@@ -22,9 +22,9 @@ from beam_joins.coders import pickles
 from beam_joins.coders.own_types import OwnTypes, own_coder, read_own, write_own
 from beam_joins.coders.plain_types import PLAIN
 from beam_joins.coders.strict import StrictCoder
-from beam_joins.copying import require_value
 from beam_joins.errors import CorruptData
 from beam_joins.keys.classes import class_of, name_of
+from beam_joins.values.copying import require_value
 
 _TUPLE, _OWN, _MEMBER, _NAMED_TUPLE, _DATACLASS, _MESSAGE, _DICT, _PICKLE = range(1, 9)
 _PLAIN = 32  # the code of the first of PLAIN

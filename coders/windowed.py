@@ -12,8 +12,8 @@ from apache_beam.coders import Coder, registry
 from beam_joins.coders.combined_key import combine, split
 from beam_joins.coders.key import KeyCoder
 from beam_joins.coders.strict import StrictCoder
-from beam_joins.parameters import Parameterised, when_made
-from beam_joins.windowed import Window, Windowed
+from beam_joins.elements.parameters import Parameterised, when_made
+from beam_joins.elements.windowed import Window, Windowed
 
 _BOUNDS = struct.Struct(">QQ")
 _SIGN = 1 << 63

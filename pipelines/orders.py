@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 from beam_joins.errors import InputError
-from beam_joins.how import LookupHow
+from beam_joins.options.how import LookupHow
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command

@@ -53,6 +53,18 @@ BELOW_IN_ENGINE = {
     "engine": {f"engine/{room}" for room in ("construction", "blocks", "turns", "resumed", "stages")},
 }
 """The rooms of the engine likewise, with the modules at its top."""
+BELOW_IN_MEANING = {
+    "options": set[str](),
+    "elements": {"options"},
+    "values": {"elements"},
+    "keys": {"elements", "values"},
+    "columns": {"elements", "keys"},
+    "functions": {"options", "values", "keys", "columns"},
+    "tables": {"options", "elements", "keys", "columns", "functions"},
+    "kernels": {"options", "elements", "values", "keys", "columns", "functions", "tables"},
+}
+"""The rooms of the lowest floor likewise; what lies beside them imports nothing of ours."""
+BESIDE = {"cores", "errors", "function_failed"}
 ENTRIES = {"direct", "__init__", "__main__", "explain", "flink", "join", "orders", "sample", "slot", "state", "spark", "table"}
 """What else stands at the top of the pipelines: where programs and users come in."""
 
@@ -118,17 +130,21 @@ def test_a_module_imports_only_from_its_own_room_and_those_below_and_never_tests
 
 
 def inner_room(module: str) -> str | None:
-    """The room of a module of the pipelines or of the engine; None for one that is none of theirs.
+    """The room of a module of the lowest floor, of the pipelines or of the engine; None for one that is none of theirs.
 
     >>> inner_room("beam_joins.pipelines.formats.envelopes.debezium"), inner_room("beam_joins.pipelines.spark"), inner_room("pyarrow")
     ('formats/envelopes', 'spark', None)
     >>> inner_room("beam_joins.transforms.engine.blocks.notes"), inner_room("beam_joins.transforms.engine.joins")
     ('engine/blocks', 'engine')
+    >>> inner_room("beam_joins.keys.hashes"), inner_room("beam_joins.errors")
+    ('keys', None)
     """
     parts = module.split(".")
     if parts[1:3] == ["transforms", "engine"]:
         within = "/".join(parts[2:4])
         return within if within in BELOW_IN_ENGINE else "engine"
+    if parts[0] == "beam_joins" and parts[1:] and parts[1] in BELOW_IN_MEANING:
+        return parts[1]
     if parts[:2] != ["beam_joins", "pipelines"] or len(parts) < 3:
         return None
     within = "/".join(parts[2:4])
@@ -136,20 +152,22 @@ def inner_room(module: str) -> str | None:
 
 
 def arrows() -> dict[str, set[str]]:
-    """Which rooms of the pipelines and of the engine import which, as the code has it."""
-    actual: dict[str, set[str]] = {room: set() for room in BELOW | BELOW_IN_ENGINE}
-    for path in (each for room in ("pipelines", "transforms/engine") for each in (ROOT / room).rglob("*.py")):
-        module = ".".join(["beam_joins", *path.relative_to(ROOT).with_suffix("").parts])
-        if (room := inner_room(module)) in actual:
-            actual[room] |= {inner for name in imported(path) if (inner := inner_room(name)) is not None} - {room}
-    return actual
+    """Which rooms of a floor import which others of it, as the code has it."""
+    actual: dict[str, set[str]] = {}
+    for top, rooms in (("beam_joins", BELOW_IN_MEANING), ("transforms/engine", BELOW_IN_ENGINE), ("pipelines", BELOW)):
+        actual |= {room: set() for room in rooms}
+        for path in (path for path in (ROOT / top).rglob("*.py") if not path.is_symlink()):
+            inner = path.relative_to(ROOT).with_suffix("").parts
+            if (room := inner_room(".".join(inner if top == "beam_joins" else ("beam_joins", *inner)))) in rooms:
+                actual[room] |= {other for name in imported(path) if (other := inner_room(name)) is not None} - {room}
+    return {room: others if room in BELOW_IN_MEANING else others.difference(BELOW_IN_MEANING) for room, others in actual.items()}
 
 
 def picture() -> str:
     """The house, drawn for Mermaid: an arrow for each room that another imports, without those that a longer
     way says.
     """
-    floors = {"pipelines": ["transforms"], "transforms": ["engine"], "engine": ["coders"], "coders": ["beam_joins"]}
+    floors = {"pipelines": ["transforms"], "transforms": ["engine"], "engine": ["coders"], "coders": ["kernels"]}
     lines = [f"    {floor} --> {below}" for floor, others in floors.items() if floor != "pipelines" for below in others]
     drawn = arrows()
     for room, others in drawn.items():
@@ -159,13 +177,17 @@ def picture() -> str:
     return "\n".join(["```mermaid", "graph TD", *lines, "```"])
 
 
-def test_a_room_within_the_pipelines_or_the_engine_imports_only_those_below():
-    below = BELOW | BELOW_IN_ENGINE
+def test_a_room_within_a_floor_imports_only_those_below():
+    below = BELOW | BELOW_IN_ENGINE | BELOW_IN_MEANING
     wrong = {room: others - below[room] for room, others in arrows().items() if others - below[room]}
     assert wrong == {}
 
 
-def test_rooms_and_entries_are_all_that_the_pipelines_and_the_engine_have():
+def test_rooms_and_entries_are_all_that_the_floors_have():
+    meaning = [path for path in (ROOT / "beam_joins").iterdir() if not path.is_symlink() and path not in DOORS]
+    assert {path.name for path in meaning if (path / "__init__.py").exists()} == BELOW_IN_MEANING.keys()
+    assert {path.stem for path in meaning if path.suffix == ".py"} == BESIDE
+    assert not any(name.startswith("beam_joins") for each in BESIDE for name in imported(ROOT / "beam_joins" / f"{each}.py"))
     engine = {f"engine/{path.parent.name}" for path in (ROOT / "transforms" / "engine").glob("*/__init__.py")}
     assert engine == BELOW_IN_ENGINE.keys() - {"engine"}
     present = {path.stem for path in (ROOT / "pipelines").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
@@ -179,12 +201,12 @@ def test_an_arrow_that_goes_up_is_found(tmp_path, monkeypatch):
     (tmp_path / "pipelines" / "formats" / "b.py").write_text("def f():\n    from beam_joins.pipelines.results.counts import Tally\n")
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     with pytest.raises(AssertionError, match="results"):
-        test_a_room_within_the_pipelines_or_the_engine_imports_only_those_below()
+        test_a_room_within_a_floor_imports_only_those_below()
     (tmp_path / "pipelines" / "formats" / "b.py").unlink()
     (tmp_path / "transforms" / "engine" / "files").mkdir(parents=True)
     (tmp_path / "transforms" / "engine" / "files" / "c.py").write_text("from beam_joins.transforms.engine.blocks import notes\n")
     with pytest.raises(AssertionError, match="engine/blocks"):
-        test_a_room_within_the_pipelines_or_the_engine_imports_only_those_below()
+        test_a_room_within_a_floor_imports_only_those_below()
 
 
 def test_the_picture_of_the_house_is_that_of_the_code():

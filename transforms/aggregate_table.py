@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from beam_joins.fold import Fold
+from beam_joins.kernels.fold import Fold
 from beam_joins.transforms.engine.construction.option_checks import OF_AGGREGATE, function, initial_of
 from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints.typehints import TupleConstraint
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import Change
-from beam_joins.filter import filter_upsert, with_values
+from beam_joins.columns.sorting import valid
+from beam_joins.elements.change import Change
 from beam_joins.function_failed import FunctionFailed, called_with_no_rows
-from beam_joins.functions import by_row, vectorized
+from beam_joins.functions.marked_functions import by_row, vectorized
+from beam_joins.kernels.filter import filter_upsert, with_values
 from beam_joins.keys.key_columns import Bools
-from beam_joins.sorting import valid
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.element_types import is_of_others
 from beam_joins.transforms.engine.construction.input_checks import MAKE_A_TABLE, elements_of, require_collections
 from beam_joins.transforms.engine.construction.option_checks import flag, function

@@ -7,14 +7,14 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.arrangement import ORDER, Arrangement
-from beam_joins.batch import ChangeBatch
+from beam_joins.columns.positions import times_or_null
+from beam_joins.columns.sorting import combine_chunks, valid
 from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import python_values
-from beam_joins.positions import times_or_null
-from beam_joins.sorting import combine_chunks, valid
+from beam_joins.tables.arrangement import ORDER, Arrangement
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.construction.input_checks import require_bounded, require_global, require_tables
 from beam_joins.transforms.engine.construction.output_types import TableInput

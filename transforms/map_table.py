@@ -7,13 +7,12 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace
-from beam_joins.filter import with_values
+from beam_joins.columns.sorting import valid
 from beam_joins.function_failed import called_with_no_rows
-from beam_joins.functions import by_row, vectorized
-from beam_joins.sorting import valid
+from beam_joins.functions.marked_functions import by_row, vectorized
+from beam_joins.functions.typed_rows import Schema, column_writer, type_of_schema
+from beam_joins.kernels.filter import with_values
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import require_tables
 from beam_joins.transforms.engine.construction.option_checks import function
 from beam_joins.transforms.engine.construction.output_types import Handled, Table, TableInput
@@ -21,7 +20,8 @@ from beam_joins.transforms.engine.construction.table_type import as_table, physi
 from beam_joins.transforms.engine.stages.each_value import each_value, refusing
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
-from beam_joins.typed_rows import Schema, column_writer, type_of_schema
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace
 
 
 class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):

@@ -8,14 +8,15 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.combined_key import CombinedKey
-from beam_joins.fields import of_row
+from beam_joins.elements.combined_key import CombinedKey
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.how import How, PairHow
-from beam_joins.joiner import Joiner, columns_read, joiner_in_columns, swapped
+from beam_joins.functions.fields import of_row
+from beam_joins.functions.joiner import Joiner, columns_read, joiner_in_columns, swapped
+from beam_joins.functions.typed_rows import Schema
+from beam_joins.kernels.overlap_events import Shape
 from beam_joins.keys.opaque import opaque_keys, python_keys
-from beam_joins.overlap_events import Shape
+from beam_joins.options.how import How, PairHow
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, two_tables
 from beam_joins.transforms.engine.construction.option_checks import choice, function
 from beam_joins.transforms.engine.construction.output_types import TwoTables
@@ -34,7 +35,6 @@ from beam_joins.transforms.engine.stages.prepared import prepared
 from beam_joins.transforms.engine.stages.referring import keys_like, one_reference
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.transform_outputs import MakesTable
-from beam_joins.typed_rows import Schema
 
 _KEPT: dict[PairHow, How] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
 """The join of the many with the one."""

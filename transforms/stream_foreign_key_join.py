@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_joins.fields import Fields, of_row
-from beam_joins.how import LookupHow
-from beam_joins.joiner import Joiner
+from beam_joins.functions.fields import Fields, of_row
+from beam_joins.functions.joiner import Joiner
+from beam_joins.functions.typed_rows import Schema
+from beam_joins.options.how import LookupHow
 from beam_joins.transforms.engine.stream_lookup import StreamLookupJoin
 from beam_joins.transforms.engine.streams import OfRow
-from beam_joins.typed_rows import Schema
 
 
 class StreamForeignKeyJoin(StreamLookupJoin):

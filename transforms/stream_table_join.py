@@ -7,16 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_joins.fields import Fields
-from beam_joins.how import LookupHow
-from beam_joins.joiner import Joiner
+from beam_joins.elements.windowed import Window, Windowed
+from beam_joins.functions.fields import Fields
+from beam_joins.functions.joiner import Joiner
+from beam_joins.functions.typed_rows import Schema
+from beam_joins.options.how import LookupHow
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, perhaps_windowed
 from beam_joins.transforms.engine.construction.option_checks import function
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.stream_lookup import StreamLookupJoin
 from beam_joins.transforms.engine.streams import OfRow
-from beam_joins.typed_rows import Schema
-from beam_joins.windowed import Window, Windowed
 
 
 class StreamTableJoin(StreamLookupJoin):

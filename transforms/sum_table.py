@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from beam_joins.fields import of_row
-from beam_joins.functions import vectorized
+from beam_joins.functions.fields import of_row
+from beam_joins.functions.marked_functions import vectorized
 from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
 
 

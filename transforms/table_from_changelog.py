@@ -8,15 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders.key import key_coder
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
+from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.errors import InputError
-from beam_joins.fields import Deleting, Field, Fields, Marking, names_in
 from beam_joins.function_failed import called_with_no_rows
-from beam_joins.functions import vectorized
-from beam_joins.iso_times import NO_TIME
+from beam_joins.functions.fields import Deleting, Field, Fields, Marking, names_in
+from beam_joins.functions.marked_functions import vectorized
 from beam_joins.keys.opaque import is_opaque
+from beam_joins.tables.batch import ChangeBatch
+from beam_joins.tables.unchanged import UNCHANGED, Complete
 from beam_joins.transforms.engine.blocks.block_writer import MAIN
 from beam_joins.transforms.engine.blocks.notes import columns_are_there, of_one_log, together
 from beam_joins.transforms.engine.construction.arrow_input import arrow_bytes, arrow_schema, declared_schema, is_arrow
@@ -33,7 +34,6 @@ from beam_joins.transforms.engine.stages.replay_options import has_one_turn, uni
 from beam_joins.transforms.engine.stages.routed_records import RecordRoute
 from beam_joins.transforms.engine.stages.table_rows import records_of
 from beam_joins.transforms.engine.transform_outputs import MakesTable
-from beam_joins.unchanged import UNCHANGED, Complete
 
 
 class TableFromChangelog(MakesTable[PCollection[Any]]):
@@ -69,7 +69,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
     * ``apply_as_deletes``: a function, or the name of a field, that is true for an element that deletes its
       row; or a field and its values for deletes, ``{"op": ["d", "t"]}``, in upper or lower case, with
       ``"null"`` for ``None``. All other values must be words for inserts and updates
-      (:data:`beam_joins.operations.UPSERTS`); the run raises ``ValueError`` for any other word, naming value
+      (:data:`beam_joins.options.operations.UPSERTS`); the run raises ``ValueError`` for any other word, naming value
       and field.
     * ``apply_as_inserts``: a function that is true for an element that arrives at its key, an insert or an
       update of the key; or a field and its values for these, ``{"op": ["c"]}``. A later delete at the same
@@ -90,7 +90,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
       has fails the run, or the construction if the columns are known.
     * ``emit``: ``"updates"``, ``"changes"`` (only those that change the value), ``"records"`` (tombstones of
       absent rows too) or ``"latest"`` (only the last change of each final row); see
-      :data:`beam_joins.content.Emit`.
+      :data:`beam_joins.elements.content.Emit`.
     * ``schema``: the columns of the records (of the values of pairs), a ``pyarrow.Schema``, a ``NamedTuple``
       class or a dataclass. Values are then columns, and so are keys that are fields. A value that its column
       cannot hold exactly, and a field that is not in the schema, raise ``ValueError``. By default, ``"declared"``,

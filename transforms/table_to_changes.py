@@ -6,8 +6,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import Change
+from beam_joins.elements.change import Change
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
 from beam_joins.transforms.engine.construction.output_types import TableInput
 from beam_joins.transforms.engine.construction.table_type import as_table, physical_of, table_type

@@ -7,9 +7,9 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.iso_times import NO_TIME
-from beam_joins.positions import times_or_null
+from beam_joins.columns.positions import times_or_null
+from beam_joins.elements.iso_times import NO_TIME
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.beam_schemas import row_type, rows_of
 from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
 from beam_joins.transforms.engine.construction.option_checks import choice, columns

@@ -6,8 +6,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
 from beam_joins.keys.opaque import python_values
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
 from beam_joins.transforms.engine.construction.output_types import Stream, TableInput
 from beam_joins.transforms.engine.construction.table_type import table_type

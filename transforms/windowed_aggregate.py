@@ -7,10 +7,11 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import WindowFn
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.fields import Fields
-from beam_joins.fold import Fold
-from beam_joins.spans import Span, span_micros
+from beam_joins.functions.fields import Fields
+from beam_joins.kernels.fold import Fold
+from beam_joins.kernels.windowed_aggregate import WindowedAggregateState, step
+from beam_joins.options.spans import Span, span_micros
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import DROPPED, MAIN, BlockWriter
 from beam_joins.transforms.engine.construction.input_checks import require_global
 from beam_joins.transforms.engine.construction.option_checks import OF_AGGREGATE, function, initial_of
@@ -28,7 +29,6 @@ from beam_joins.transforms.engine.stages.table_rows import records_of
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
 from beam_joins.transforms.engine.transform_outputs import WithOutputs
 from beam_joins.transforms.engine.turns.operator import Turn, in_time
-from beam_joins.windowed_aggregate import WindowedAggregateState, step
 
 
 class WindowedAggregate(WithOutputs[StreamInput, Table, WindowedTableOutputs, HandledWindowedTableOutputs]):

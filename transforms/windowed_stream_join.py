@@ -9,12 +9,13 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints.typehints import KV
 
-from beam_joins.fields import Fields
-from beam_joins.how import WindowedHow, keeps_unmatched
-from beam_joins.interval import Spans
-from beam_joins.joiner import Joiner, joiner_in_columns
+from beam_joins.functions.fields import Fields
+from beam_joins.functions.joiner import Joiner, joiner_in_columns
+from beam_joins.functions.typed_rows import Schema
+from beam_joins.kernels.interval import Spans
 from beam_joins.keys.key_columns import joined_keys
-from beam_joins.spans import Span, span_micros
+from beam_joins.options.how import WindowedHow, keeps_unmatched
+from beam_joins.options.spans import Span, span_micros
 from beam_joins.transforms.engine.blocks.block_writer import DROPPED, MAIN
 from beam_joins.transforms.engine.blocks.notes import keys_may_meet
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow, is_arrow
@@ -35,7 +36,6 @@ from beam_joins.transforms.engine.stages.stream_join import (
 )
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions
 from beam_joins.transforms.engine.transform_outputs import WithOutputs
-from beam_joins.typed_rows import Schema
 
 _NAME = "WindowedStreamJoin"
 

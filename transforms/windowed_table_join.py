@@ -6,10 +6,12 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.how import WindowedHow
-from beam_joins.joiner import Joiner, columns_read, joiner_in_columns
+from beam_joins.elements.windowed import Grid, Window, Windowed
+from beam_joins.functions.joiner import Joiner, columns_read, joiner_in_columns
+from beam_joins.functions.typed_rows import Schema
+from beam_joins.kernels.overlap_events import Shape
 from beam_joins.keys.nested import parts_of
-from beam_joins.overlap_events import Shape
+from beam_joins.options.how import WindowedHow
 from beam_joins.transforms.engine.construction.input_checks import (
     common_key_type,
     common_order,
@@ -34,8 +36,6 @@ from beam_joins.transforms.engine.stages.prepared import prepared
 from beam_joins.transforms.engine.stages.referring import keys_like, looked_up_windows
 from beam_joins.transforms.engine.stages.table_rows import batch_rows
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
-from beam_joins.typed_rows import Schema
-from beam_joins.windowed import Grid, Window, Windowed
 
 _NAME = "WindowedTableJoin"
 _WINDOWS_TRIED = 60

@@ -6,9 +6,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.copying import copied
+from beam_joins.elements.windowed import Window
 from beam_joins.function_failed import FunctionFailed
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
 from beam_joins.transforms.engine.construction.option_checks import function
 from beam_joins.transforms.engine.construction.output_types import Handled, Stream, TableInput
@@ -19,7 +19,7 @@ from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.stages.table_rows import changes_in_python
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 from beam_joins.transforms.engine.turns.ticks import at_event_time
-from beam_joins.windowed import Window
+from beam_joins.values.copying import copied
 
 Mapping = Callable[[Any, Window, Any], tuple[Any, Any]]
 

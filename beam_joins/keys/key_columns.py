@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import is_bytes, is_list, is_text, lists_of
-from beam_joins.exact_casts import as_plain
 from beam_joins.keys.kinds import OF_PARTS
 from beam_joins.keys.kinds import kind as kind_of
 from beam_joins.keys.nested import combined_keys, is_combined, is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, is_opaque, opaque_keys, python_keys
+from beam_joins.values.arrow_types import is_bytes, is_list, is_text, lists_of
+from beam_joins.values.exact_casts import as_plain
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

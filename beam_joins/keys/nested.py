@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from beam_joins.combined_key import CombinedKey
-from beam_joins.windowed import Window, Windowed
+from beam_joins.elements.combined_key import CombinedKey
+from beam_joins.elements.windowed import Window, Windowed
 
 
 class _Nested(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no types

@@ -13,11 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import python_list
 from beam_joins.errors import CorruptData
 from beam_joins.keys import canonical
 from beam_joins.keys.nested import is_combined, is_windowed, made_of, parts_of
 from beam_joins.keys.plain import decoded_plain, encoded_plain
+from beam_joins.values.arrow_types import python_list
 
 Content = Literal["key", "value"]
 _PART_ROWS, _PART_BYTES = 1 << 12, 1 << 24

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.errors import InputError
-from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.base.extras import MissingExtra
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import absolute, files_at, none_at, require_file_system

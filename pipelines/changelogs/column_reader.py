@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from beam_joins.columns.sorting import integers
 from beam_joins.keys.canonical import encode
 from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import FAR_AHEAD, Ahead, MadeRows
@@ -22,7 +23,6 @@ from beam_joins.pipelines.formats.record_batch_parser import (
     structs_one_by_one,
 )
 from beam_joins.pipelines.formats.types.extended_json import in_python
-from beam_joins.sorting import integers
 
 IGNORED: Final = "ignored_operation"
 

@@ -10,8 +10,8 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
 
+from beam_joins.elements.iso_times import micros_of_text
 from beam_joins.errors import InputError
-from beam_joins.iso_times import micros_of_text
 from beam_joins.pipelines.formats.changelog_columns import Columns, whole_number
 from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import File

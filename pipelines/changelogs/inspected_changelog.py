@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from beam_joins.columns.compared import ComparedColumn
 from beam_joins.errors import InputError
-from beam_joins.keys.compared import ComparedColumn
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.first_look import (
     absent_columns,

@@ -12,8 +12,8 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PBegin, PCollection, TaggedOutput
 
 from beam_joins import Dropped
+from beam_joins.elements.iso_times import text_of_micros
 from beam_joins.errors import InputError
-from beam_joins.iso_times import text_of_micros
 from beam_joins.pipelines.base.paths import require_seen
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.read_log import LogEntries

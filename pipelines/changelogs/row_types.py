@@ -5,7 +5,6 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.arrow_types import is_bytes, is_text
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.formats.columnar import marked
@@ -13,9 +12,10 @@ from beam_joins.pipelines.formats.csv import type_named
 from beam_joins.pipelines.formats.envelopes.look import together
 from beam_joins.pipelines.formats.registry import Format, plain_format
 from beam_joins.pipelines.formats.types.typed_texts import type_of_values
-from beam_joins.schema_evolution import union_type
-from beam_joins.schema_union import common_schema
 from beam_joins.transforms.connect import plain_schema
+from beam_joins.values.arrow_types import is_bytes, is_text
+from beam_joins.values.schema_evolution import union_type
+from beam_joins.values.schema_union import common_schema
 
 _EXAMPLES: Final[dict[str, Any]] = {"int64": 0, "double": 0.5, "bool": True}
 """A value of each type of a layout."""

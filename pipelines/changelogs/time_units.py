@@ -4,8 +4,8 @@ import datetime as dt
 from statistics import median_low
 from typing import Final
 
+from beam_joins.elements.iso_times import EPOCH
 from beam_joins.errors import InputError
-from beam_joins.iso_times import EPOCH
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 
 FAR_APART: Final = 500

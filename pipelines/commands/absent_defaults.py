@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
-from beam_joins.operations import DELETES, NULL, UPSERTS, word
+from beam_joins.options.operations import DELETES, NULL, UPSERTS, word
 from beam_joins.pipelines.changelogs.changelog_files import look_into
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.command_spec import Side

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins import FilterTable, vectorized, versioned
+from beam_joins.columns.sorting import valid
 from beam_joins.errors import InputError
-from beam_joins.functions import built_in
+from beam_joins.functions.marked_functions import built_in
 from beam_joins.pipelines.formats.changelog_columns import shown
 from beam_joins.pipelines.formats.json_lines import read_columns
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import content_of, joined
-from beam_joins.sorting import valid
 
 _NO_DIGITS: Final = ("NaN", "Infinity", "-Infinity")
 """The texts of numbers that JSON has no numbers for."""

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
-from beam_joins.operations import DELETES
+from beam_joins.options.operations import DELETES
 
 _NOW: Final = {
     "timestamp": "timestamp-by",

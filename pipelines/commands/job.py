@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from beam_joins.columns.compared import ComparedColumn, ComparedTable, comparisons
 from beam_joins.errors import InputError
-from beam_joins.how import How
-from beam_joins.keys.compared import ComparedColumn, ComparedTable, comparisons
+from beam_joins.options.how import How
 from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord
@@ -29,8 +29,8 @@ from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.schema_evolution import union_schema
 from beam_joins.transforms.connect import PlainRows, TableType
+from beam_joins.values.schema_evolution import union_schema
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 """The kinds of the values in the key columns of each changelog, in words."""

@@ -9,16 +9,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized, versioned
-from beam_joins.functions import built_in
-from beam_joins.how import How
+from beam_joins.columns.sorting import valid
+from beam_joins.functions.marked_functions import built_in
 from beam_joins.keys.key_columns import Bools
+from beam_joins.options.how import How
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.formats.reading import Form, Reading
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
 from beam_joins.pipelines.formats.types.exact_json import object_text
-from beam_joins.sorting import valid
-from beam_joins.unchanged import merged
+from beam_joins.tables.unchanged import merged
 
 _JSON: Final[Form] = "json lines"
 _COLUMNS: Final[Form] = "columns"

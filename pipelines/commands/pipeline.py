@@ -11,7 +11,8 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import LatestTable, MapTable, vectorized, versioned
-from beam_joins.functions import built_in
+from beam_joins.columns.sorting import valid
+from beam_joins.functions.marked_functions import built_in
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
@@ -27,7 +28,6 @@ from beam_joins.pipelines.results.count_figures import Counted, figures, without
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import WriteParts, WriteReport
-from beam_joins.sorting import valid
 from beam_joins.transforms.connect import (
     ReplayOptions,
     StateFolder,

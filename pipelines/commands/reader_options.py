@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import Any, Final
 
 from beam_joins.errors import InputError
-from beam_joins.operations import DELETES
+from beam_joins.options.operations import DELETES
+from beam_joins.options.spans import seconds_of
 from beam_joins.pipelines.base.declared_options import DeclaredOption, declared_options
 from beam_joins.pipelines.commands.command_spec import Side
 from beam_joins.pipelines.commands.program import Repeated
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.layout import QUOTED, TYPES, Layout, is_type, items_of, unquoted
-from beam_joins.spans import seconds_of
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
 """Options of readers that a command sets itself, or names once for all inputs: ``--select`` takes columns."""

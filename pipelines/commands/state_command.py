@@ -4,8 +4,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from beam_joins.elements.iso_times import NO_TIME, text_of_micros
 from beam_joins.errors import CorruptData, InputError
-from beam_joins.iso_times import NO_TIME, text_of_micros
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.commands.command_line import sentence_and_code
 from beam_joins.pipelines.commands.program import Parser, program

@@ -15,7 +15,6 @@ import fastavro
 import pyarrow as pa
 from fastavro.write import Writer
 
-from beam_joins.arrow_types import is_uuid, uuid_texts, without_uuids
 from beam_joins.pipelines.formats.avro_blocks import avro_reason, lacks_codec, records_of_blocks
 from beam_joins.pipelines.formats.changelog_columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.columnar import no_instants
@@ -28,6 +27,7 @@ from beam_joins.pipelines.formats.types.json_text import at_any_depth, content_o
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, described, rows_of_avro
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.transforms.connect import open_file
+from beam_joins.values.arrow_types import is_uuid, uuid_texts, without_uuids
 
 _RECORDS: Final = 4096
 _MOST_RECORDS: Final = 1 << 20

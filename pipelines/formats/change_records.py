@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.iso_times import NO_TIME
+from beam_joins.columns.positions import times_or_null
+from beam_joins.columns.sorting import integers, valid
+from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.pipelines.formats.arrow import opened
 from beam_joins.pipelines.formats.file_format import BytesWriter
 from beam_joins.pipelines.formats.reading import Form
@@ -19,8 +20,7 @@ from beam_joins.pipelines.formats.registry import Format, file_format
 from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted, json_changes
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.formats.types.json_text import joined, stored_key
-from beam_joins.positions import times_or_null
-from beam_joins.sorting import integers, valid
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.connect import PlainRows, StateFolder, begins_anew
 
 As = Literal["upserts", "pairs", "changes", "rows"]
@@ -45,7 +45,7 @@ _ROWS: Final = 1 << 16
 
 class Anew(NamedTuple):
     """How a table begins anew: the position at which its rows replace those of earlier runs, the largest event time of these
-    (:data:`~beam_joins.iso_times.NO_TIME`: none has one), and the number of the run.
+    (:data:`~beam_joins.elements.iso_times.NO_TIME`: none has one), and the number of the run.
     """
 
     position: int

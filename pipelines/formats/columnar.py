@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import plain_type, python_list, without_uuids
-from beam_joins.exact_casts import as_plain, exact_cast
-from beam_joins.exact_values import ValuePlace
 from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, is_nested, objects, texts_without_units, without_units
+from beam_joins.values.arrow_types import plain_type, python_list, without_uuids
+from beam_joins.values.exact_casts import as_plain, exact_cast
+from beam_joins.values.exact_values import ValuePlace
 
 RECORDS: Final = 1 << 16
 """The number of rows that are read at a time."""

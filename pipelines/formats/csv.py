@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from beam_joins.arrow_types import is_bytes
 from beam_joins.errors import OutputError
 from beam_joins.keys.key_columns import Bools
 from beam_joins.pipelines.formats.changelog_columns import WHOLE, Columns
@@ -40,6 +39,7 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import iso_texts, nested_texts, objects, texts_of, texts_without_units
+from beam_joins.values.arrow_types import is_bytes
 
 _WHOLE: Final = r"^-?(0|[1-9][0-9]{0,17})$"
 _NUMBER: Final = r"^-?(0|[1-9][0-9]{0,200})(\.[0-9]{1,200})?([eE][+-]?[0-9]{1,2})?$"

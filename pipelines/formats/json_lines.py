@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
+from beam_joins.columns.sorting import valid
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.changelog_columns import WITHIN
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
@@ -32,7 +33,6 @@ from beam_joins.pipelines.formats.types.exact_json import object_of
 from beam_joins.pipelines.formats.types.json_text import NULL, iso_texts, joined, nested_texts, objects, texts_of
 from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
 from beam_joins.pipelines.formats.types.target_types import target_type
-from beam_joins.sorting import valid
 from beam_joins.transforms.connect import open_file
 
 _CHUNK: Final = 4 << 20

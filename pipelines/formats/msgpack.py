@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import is_list, is_uuid, uuid_texts
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.changelog_columns import NANOSECONDS, Columns, Unit, shown
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
@@ -31,6 +30,7 @@ from beam_joins.pipelines.formats.types.column_kind import timestamp_text
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.formats.types.json_text import iso_texts, without_units
 from beam_joins.pipelines.formats.types.typed_texts import type_of_values
+from beam_joins.values.arrow_types import is_list, is_uuid, uuid_texts
 
 _RECORDS: Final = 4096
 _LOOKED_AT: Final = 10_000

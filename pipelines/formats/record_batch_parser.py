@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.exact_values import ValuePlace, exact_column
-from beam_joins.iso_times import NO_TIME
+from beam_joins.columns.sorting import combine_chunks, valid
+from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.keys.key_columns import Bools
-from beam_joins.operations import deletes_by, word
+from beam_joins.options.operations import deletes_by, word
 from beam_joins.pipelines.formats.changelog_columns import (
     DELETED,
     EXACT_IN_DOUBLES,
@@ -28,7 +28,7 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import without_units
 from beam_joins.pipelines.formats.types.typed_texts import require_double, typed
-from beam_joins.sorting import combine_chunks, valid
+from beam_joins.values.exact_values import ValuePlace, exact_column
 
 _ISO: Final = r"^[1-9]\d{3}-\d{2}-\d{2}[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
 _ZONE: Final = r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$"

@@ -8,9 +8,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.batch import ChangeBatch
+from beam_joins.columns.positions import times_or_null
 from beam_joins.pipelines.formats.types.json_text import NULL, joined, stored_key, texts_of
-from beam_joins.positions import times_or_null
+from beam_joins.tables.batch import ChangeBatch
 
 _EMPTY: Final = r"^\{\s*\}$"
 _OPERATIONS: Final = ("insert", "update", "delete")

@@ -6,7 +6,7 @@ from typing import Literal
 import pyarrow as pa
 from apache_beam.pvalue import PBegin
 
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.io.sources.changelog_rows import checked_schema
 from beam_joins.pipelines.io.sources.event_files import EventFiles, EventFormat

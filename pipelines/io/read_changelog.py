@@ -7,7 +7,8 @@ from typing import Any, Literal
 import pyarrow as pa
 from apache_beam.pvalue import PBegin
 
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
+from beam_joins.options.spans import Span
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
@@ -27,10 +28,9 @@ from beam_joins.pipelines.io.sources.changelog_rows import (
 )
 from beam_joins.pipelines.io.sources.plain_columns import Operations, options_of_columns, plain_columns
 from beam_joins.pipelines.io.sources.read_table import Reads, ReadTable
-from beam_joins.schema_union import common_schema
-from beam_joins.spans import Span
 from beam_joins.transforms import connect
 from beam_joins.transforms.connect import plain_schema
+from beam_joins.values.schema_union import common_schema
 
 __all__ = ["ReadChangelog"]
 
@@ -53,10 +53,10 @@ class ReadChangelog(ReadTable):
       with an event time, and the last row of a key counts.
     * ``apply_as_deletes``: a column and its values that mean a delete, ``{"op": ["d", "delete"]}``, in any case;
       ``"null"`` stands for null and ``"not-null"`` for all other values, such as the time of the delete. Of a column
-      alone, ``"deleted"``, these values are :data:`beam_joins.operations.DELETES`, and null is no delete. Without one no
+      alone, ``"deleted"``, these values are :data:`beam_joins.options.operations.DELETES`, and null is no delete. Without one no
       record is a delete.
     * ``apply_as_upserts``: the same column and its values that mean an insert or an update, by default
-      :data:`beam_joins.operations.UPSERTS`. A record whose value has no meaning is a bad record.
+      :data:`beam_joins.options.operations.UPSERTS`. A record whose value has no meaning is a bad record.
     * ``apply_as_truncates``: a column and its values that empty the table, ``{"op": ["t"]}``.
     * ``ignored``: a column and its values that mean no change, ``{"op": ["update_preimage"]}`` for old rows beside the new
       ones. Such records are passed over and counted.

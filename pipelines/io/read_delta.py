@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 import pyarrow as pa
 from apache_beam.pvalue import PBegin
 
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import remove_directory
 from beam_joins.pipelines.io.sources.changelog_rows import (

@@ -5,7 +5,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
+from beam_joins.options.spans import Span
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.io.sources.changelog_rows import (
@@ -21,7 +22,6 @@ from beam_joins.pipelines.io.sources.followed_changes import FollowedChanges
 from beam_joins.pipelines.io.sources.growing_files import GrowingFiles, growing_schema, require_growing
 from beam_joins.pipelines.io.sources.plain_columns import Operations, plain_columns
 from beam_joins.pipelines.io.sources.read_table import ReadTable
-from beam_joins.spans import Span
 from beam_joins.transforms import connect
 
 __all__ = ["ReadGrowingChangelog"]

@@ -6,10 +6,10 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
+from beam_joins.options.spans import Span
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.growing_files import GrowingFiles, growing_schema
 from beam_joins.pipelines.io.sources.source_rows import SourceRows, TimestampBy
-from beam_joins.spans import Span
 from beam_joins.transforms.connect import as_arrow, flag
 
 __all__ = ["ReadGrowingFiles"]

@@ -9,9 +9,9 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
+from beam_joins.options.spans import Span
 from beam_joins.pipelines.io.sources.kafka_records import Records, Value
 from beam_joins.pipelines.io.sources.topic_records import Start, TopicRecords
-from beam_joins.spans import Span
 from beam_joins.transforms.connect import as_arrow
 
 __all__ = ["ReadKafka"]

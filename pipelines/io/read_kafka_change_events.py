@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
+from beam_joins.options.spans import Span
 from beam_joins.pipelines.io.sources.event_topics import TopicFormat, rows_of_topics
 from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.io.sources.topic_records import Start
-from beam_joins.spans import Span
 from beam_joins.transforms import connect
 
 __all__ = ["ReadKafkaChangeEvents"]

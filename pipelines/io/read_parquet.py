@@ -20,9 +20,9 @@ from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import files_at, none_at, require_file_system, require_seen
 from beam_joins.pipelines.formats.parquet import opened, require_held
 from beam_joins.pipelines.io.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
-from beam_joins.schema_union import common_schema
 from beam_joins.transforms import connect
 from beam_joins.transforms.connect import as_arrow, cause, plain_schema
+from beam_joins.values.schema_union import common_schema
 
 _FOOTERS = 16  # read at a time
 

@@ -9,7 +9,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PBegin
 
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import remove_directory
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable

@@ -11,7 +11,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.postgres_address import postgres_table
 
 if TYPE_CHECKING:
-    from beam_joins.batch import ChangeBatch
+    from beam_joins.tables.batch import ChangeBatch
     from beam_joins.transforms.connect import TableType
 
 Mark: TypeAlias = Mapping[str, Any]

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from xxhash import xxh3_64_hexdigest
 
-from beam_joins.arrow_types import is_list, without_uuids
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.sinks.merge_once import KeyedTable, LastChanges, Merged, MergedRun, MergeOnce, Overtaken, first_line
 from beam_joins.pipelines.io.targets import Mark
 from beam_joins.transforms.connect import PlainRows
+from beam_joins.values.arrow_types import is_list, without_uuids
 
 with needs("gcp"):
     from google.api_core.exceptions import GoogleAPIError, NotFound, PreconditionFailed, RetryError

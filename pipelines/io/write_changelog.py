@@ -62,7 +62,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
 
     A change without an event time has null in place of it. Where it has no position either, as of rows that nothing orders,
     ``position`` is null in changes, and in upserts and pairs, which are read again by it, the smallest one,
-    :data:`beam_joins.iso_times.NO_TIME`.
+    :data:`beam_joins.elements.iso_times.NO_TIME`.
 
     Where the table begins anew, as the pipeline has changed, the first record is a truncate: what the files of earlier runs have
     is void. In changes its ``op`` is ``truncate``, in pairs ``t``; upserts have no word for it, and are refused.

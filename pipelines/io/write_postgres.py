@@ -11,7 +11,6 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection, PDone, TaggedOutput
 
-from beam_joins.batch import ChangeBatch
 from beam_joins.errors import InputError
 from beam_joins.pipelines.io.sinks.postgres_forms import require_names
 from beam_joins.pipelines.io.sinks.postgres_mark import together
@@ -20,6 +19,7 @@ from beam_joins.pipelines.io.sinks.run_mark import MarkFile, NotAsLeft, RunMark,
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
 from beam_joins.pipelines.io.targets import Mark, MergedTable
 from beam_joins.pipelines.results.counts import at_bundle_end
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.connect import (
     StateFolder,
     TableType,

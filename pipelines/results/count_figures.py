@@ -9,7 +9,9 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch, MapTable, vectorized
-from beam_joins.functions import built_in
+from beam_joins.columns.positions import times_or_null
+from beam_joins.columns.sorting import integers
+from beam_joins.functions.marked_functions import built_in
 from beam_joins.keys.key_columns import Ints
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE, TIME
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
@@ -30,8 +32,6 @@ from beam_joins.pipelines.results.figure import (
     TimeCounts,
     add_times,
 )
-from beam_joins.positions import times_or_null
-from beam_joins.sorting import integers
 from beam_joins.transforms.connect import table_type
 
 _LONGEST: Final = 400

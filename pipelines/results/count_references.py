@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins import ChangeBatch
+from beam_joins.columns.sorting import combine_chunks, integers, valid
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import python_keys
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
@@ -27,7 +28,6 @@ from beam_joins.pipelines.results.figure import (
     Figure,
     ReferenceCounts,
 )
-from beam_joins.sorting import combine_chunks, integers, valid
 
 PARTITIONS: Final = 16
 SUMS: Final = (RESULT, LEFT, RIGHT, CHANGED)

@@ -11,8 +11,8 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins import ChangeBatch, Dropped
+from beam_joins.columns.sorting import integers, valid
 from beam_joins.keys.key_columns import Bools
-from beam_joins.sorting import integers, valid
 
 EXAMPLES: Final = 3
 """The number of counted records that are kept as examples."""

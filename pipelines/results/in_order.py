@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins import ChangeBatch
+from beam_joins.columns.sorting import combine_chunks, integers
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import Ints
 from beam_joins.pipelines.base.paths import is_local, remove
-from beam_joins.sorting import combine_chunks, integers
 from beam_joins.transforms.connect import create_file, open_file
 
 _WINDOW: Final = 1 << 16

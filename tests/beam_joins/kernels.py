@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins import Change, Dropped
-from beam_joins.batch import ChangeBatch
-from beam_joins.changelog import upsert
-from beam_joins.content import Emit
-from beam_joins.how import How
-from beam_joins.joiner import Join, joiner_in_columns, values_joined
-from beam_joins.key_join import key_join
+from beam_joins.elements.content import Emit
+from beam_joins.functions.joiner import Join, joiner_in_columns, values_joined
+from beam_joins.functions.pairs import Pairs
+from beam_joins.kernels.key_join import key_join
+from beam_joins.kernels.overlap import PART_ROWS, Joined, OverlapState, overlap, step
+from beam_joins.kernels.overlap_events import Shape
+from beam_joins.kernels.references import listed_subscriptions, rejoined, subscriptions
 from beam_joins.keys.key_columns import comparable
-from beam_joins.overlap import PART_ROWS, Joined, OverlapState, overlap, step
-from beam_joins.overlap_events import Shape
-from beam_joins.pairs import Pairs
-from beam_joins.references import listed_subscriptions, rejoined, subscriptions
-from beam_joins.versions import FOREVER
+from beam_joins.options.how import How
+from beam_joins.tables.batch import ChangeBatch
+from beam_joins.tables.changelog import upsert
+from beam_joins.tables.versions import FOREVER
 from tests.examples import examples
 from tests.reference.lookup_join import LookupHow, LookupJoin
 from tests.reference.record import Record

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, FunctionFailed, Window, Windowed
-from beam_joins.aggregate import AggregateState, members, step
-from beam_joins.fold import Fold
+from beam_joins.functions.user_functions import Functions
+from beam_joins.kernels.aggregate import AggregateState, members, step
+from beam_joins.kernels.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
 from beam_joins.transforms.engine.stages.incoming_tables import batch_of
-from beam_joins.user_functions import Functions
 from tests.properties.strategies import cuts, split
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
 from tests.reference.record import LeftOut, Record

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 
 from beam_joins import Change
-from beam_joins.changelog import ChangelogState, step, upsert
-from beam_joins.content import Emit
-from beam_joins.sorting import record_order
+from beam_joins.columns.sorting import record_order
+from beam_joins.elements.content import Emit
+from beam_joins.tables.changelog import ChangelogState, step, upsert
 from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.strategies import rows_of, split
@@ -45,7 +45,7 @@ def test_a_step_takes_only_the_rows_that_it_touches(monkeypatch: pytest.MonkeyPa
         seen.append(len(rows))
         return record_order(rows, *rest)
 
-    monkeypatch.setattr("beam_joins.changelog.record_order", counted)
+    monkeypatch.setattr("beam_joins.tables.changelog.record_order", counted)
     many = [Record(b"%d" % n, b"a", 1, 1) for n in range(1_000)]
     changes, _, state = in_steps([*many, Record(b"7", b"b", 2, 2), Record(b"8", None, 2, 2)], "updates", [1])
     assert seen == [1_000, 4]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_joins.functions.typed_rows import column_writer
 from beam_joins.keys.opaque import each_in_python, opaque_keys, opaque_values, python_values
-from beam_joins.typed_rows import column_writer
 
 ROWS = [{"n": n, "tags": [str(n)]} for n in range(5)]
 COLUMNS = {

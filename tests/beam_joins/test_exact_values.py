@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.arrow_types import plain_type
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace, exact_column
-from beam_joins.typed_rows import column_writer
+from beam_joins.functions.typed_rows import column_writer
+from beam_joins.values.arrow_types import plain_type
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace, exact_column
 from tests.beam_joins.types_of_columns import LEAVES, VALUES_ONLY, value_types
 from tests.examples import examples
 

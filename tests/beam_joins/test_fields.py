@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.fields import OfField
-from beam_joins.positions import order_bytes, places_of, times_of
+from beam_joins.columns.positions import order_bytes, places_of, times_of
+from beam_joins.functions.fields import OfField
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 

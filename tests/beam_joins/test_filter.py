@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.filter import filter_upsert, with_values
-from beam_joins.sorting import valid
+from beam_joins.columns.sorting import valid
+from beam_joins.kernels.filter import filter_upsert, with_values
 from tests.beam_joins.kernels import batch
 from tests.properties import strategies
 from tests.reference.filter import filter_change, map_change

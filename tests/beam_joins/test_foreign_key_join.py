@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, vectorized
-from beam_joins.overlap_events import Shape
-from beam_joins.references import subscriptions
+from beam_joins.kernels.overlap_events import Shape
+from beam_joins.kernels.references import subscriptions
 from tests.beam_joins.kernels import changes_in, foreign_key_join, modest, parts, rows_of, table_of, with_core
 from tests.properties import strategies
 from tests.properties.test_foreign_key_join_law import fk_of, pair, picky_pair

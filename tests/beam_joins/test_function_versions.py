@@ -18,9 +18,10 @@ import pytest
 from apache_beam.internal import cloudpickle
 
 import beam_joins
-from beam_joins import function_versions, versioned, with_key
-from beam_joins.function_versions import function_version
-from beam_joins.functions import vectorized
+from beam_joins import versioned, with_key
+from beam_joins.functions import function_versions
+from beam_joins.functions.function_versions import function_version
+from beam_joins.functions.marked_functions import vectorized
 from tests.beam_joins.ways_of_values import IMPORTS as ALL_IMPORTS
 from tests.beam_joins.ways_of_values import WAYS
 from tests.packaging.building import interpreter
@@ -157,7 +158,7 @@ def test_values_have_the_same_version_in_each_process_and_in_each_order_of_impor
     modules = {f"way_{n}": ALL_IMPORTS + source.replace("$", "2") for n, source in enumerate(WAYS.values())}
     program = """
 import importlib, json, sys
-from beam_joins.function_versions import function_version
+from beam_joins.functions.function_versions import function_version
 names = sys.argv[1:]
 modules = {name: importlib.import_module(name) for name in names}
 print(json.dumps({name: function_version(modules[name].joiner) for name in names}))
@@ -413,7 +414,7 @@ functions = {
     "partial": functools.partial(made(frozenset({"k", "l", (1, 2)})), right={1, 2, "a", Kind.A, inner, len, Rate}),
     "of the library": json.dumps, "pattern": lambda left: re.match("a", left), "text": "left.amount", "builtin": "a{}".format,
 }
-from beam_joins.function_versions import function_version
+from beam_joins.functions.function_versions import function_version
 if __name__ == "__main__": print(json.dumps({name: function_version(each) for name, each in functions.items()}))
 """
 HELPERS = {
@@ -466,7 +467,7 @@ parsed = [Syntax([ast.parse(open(file, encoding="utf-8").read())]) for file in s
 print(json.dumps([[hashlib.sha256(each.text.encode()).hexdigest(), sorted(each.names), sorted(each.modified)] for each in parsed]))
 """
     pythons = {sys.executable, *filter(None, map(interpreter, ("3.11", "3.12", "3.13", "3.14")))}
-    texts = [printed(python, "-c", text, ROOT / "beam_joins" / "source_syntax.py", *files) for python in sorted(pythons)]
+    texts = [printed(python, "-c", text, ROOT / "beam_joins" / "functions" / "source_syntax.py", *files) for python in sorted(pythons)]
     assert len(files) > 50
     assert all(each == texts[0] for each in texts)
 

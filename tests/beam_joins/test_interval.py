@@ -10,9 +10,9 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.how import WindowedHow
-from beam_joins.interval import IntervalState, Matches, Spans, step
-from beam_joins.stream_time import ALWAYS
+from beam_joins.kernels.interval import IntervalState, Matches, Spans, step
+from beam_joins.kernels.stream_time import ALWAYS
+from beam_joins.options.how import WindowedHow
 from tests.beam_joins.kernels import modest, rows_of
 from tests.properties.strategies import cuts, split
 from tests.reference.record import Record

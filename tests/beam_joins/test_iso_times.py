@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from beam_joins.iso_times import EPOCH, micros_of_text
+from beam_joins.elements.iso_times import EPOCH, micros_of_text
 
 MARCH = datetime(2026, 3, 1, tzinfo=UTC)
 

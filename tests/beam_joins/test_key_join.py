@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.arrangement import Arrangement
-from beam_joins.how import How
-from beam_joins.joiner import Join
-from beam_joins.key_join import KeyState, key_join, key_step
-from beam_joins.pairs import Pairs
-from beam_joins.versions import FOREVER
+from beam_joins.functions.joiner import Join
+from beam_joins.functions.pairs import Pairs
+from beam_joins.kernels.key_join import KeyState, key_join, key_step
+from beam_joins.options.how import How
+from beam_joins.tables.arrangement import Arrangement
+from beam_joins.tables.versions import FOREVER
 from tests.beam_joins.kernels import HOWS, Table, batch, in_order, rows
 from tests.beam_joins.test_overlap import LEFTS, POSITIONS, modest
 from tests.properties import strategies
@@ -140,7 +140,7 @@ def test_a_step_joins_only_the_rows_of_keys_that_new_rows_have(monkeypatch: pyte
         seen.append(sum(map(len, tables)))
         return key_join(tables, *rest, **options)
 
-    monkeypatch.setattr("beam_joins.key_join.key_join", counted)
+    monkeypatch.setattr("beam_joins.kernels.key_join.key_join", counted)
     tables = [[Change(b"%d" % n, None, b"v", 1, 1) for n in range(1_000)] for _ in range(3)]
     tables[1].append(Change(b"7", b"v", b"w", 2, 2))
     changes, state = join_in_steps(tables, ["left", "inner"], text, [1])

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.changelog import ChangelogState, step
-from beam_joins.content import Emit
-from beam_joins.positions import order_bytes
+from beam_joins.columns.positions import order_bytes
+from beam_joins.elements.content import Emit
+from beam_joins.tables.changelog import ChangelogState, step
 from tests.examples import examples
 from tests.properties import strategies
 from tests.properties.strategies import rows_of

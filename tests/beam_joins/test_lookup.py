@@ -6,9 +6,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.arrangement import Arrangement
-from beam_joins.lookup import step
-from beam_joins.versions import FOREVER
+from beam_joins.kernels.lookup import step
+from beam_joins.tables.arrangement import Arrangement
+from beam_joins.tables.versions import FOREVER
 from tests.beam_joins.kernels import batch, rows
 from tests.examples import examples
 from tests.properties import strategies

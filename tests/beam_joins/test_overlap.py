@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey
-from beam_joins.how import How
-from beam_joins.overlap import OverlapState, Rights, overlap, overlap_in_parts, step
-from beam_joins.overlap_events import Shape
+from beam_joins.kernels.overlap import OverlapState, Rights, overlap, overlap_in_parts, step
+from beam_joins.kernels.overlap_events import Shape
+from beam_joins.options.how import How
 from tests.beam_joins.kernels import Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
 from tests.examples import examples
 from tests.properties import strategies
@@ -170,7 +170,7 @@ def test_a_step_joins_only_the_rows_that_new_rows_touch(monkeypatch: pytest.Monk
         seen.append(len(left) + len(right))
         return overlap(left, right, *rest, **options)
 
-    monkeypatch.setattr("beam_joins.overlap.overlap", counted)
+    monkeypatch.setattr("beam_joins.kernels.overlap.overlap", counted)
     left = [Change(b"%d" % n, None, b"f%d|" % (n % 100), 1, 1) for n in range(1_000)]
     right = [Change(b"f%d" % n, None, b"a", 1, 1) for n in range(100)] + [Change(b"f7", b"a", b"b", 2, 2)]
     changes, _ = join_in_steps(left, right, text, Shape("left", times="foreign_key"), fk_of, [1])

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.changelog import upsert
+from beam_joins.tables.changelog import upsert
 
 ROWS = st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 3)), max_size=40)
 

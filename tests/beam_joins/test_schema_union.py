@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from beam_joins.schema_union import common_schema, conformed
+from beam_joins.values.schema_union import common_schema, conformed
 
 NARROW, WIDE = pa.struct([("n", pa.int8())]), pa.struct([("n", pa.int64()), ("s", pa.string())])
 COMMON = {

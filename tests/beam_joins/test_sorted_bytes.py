@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.sorted_bytes import byte_numbers, bytes_order, search_bytes
+from beam_joins.columns.sorted_bytes import byte_numbers, bytes_order, search_bytes
 from tests.beam_joins.kernels import modest
 
 ANY = st.binary(max_size=12)

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.sorting import ffill_index, gather, integers, ordered, starts, valid
+from beam_joins.columns.sorting import ffill_index, gather, integers, ordered, starts, valid
 from tests.beam_joins.kernels import modest
 
 FAR = st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.aggregate import AggregateState
-from beam_joins.aggregate import step as fold_step
-from beam_joins.arrangement import Arrangement
-from beam_joins.change import Change
-from beam_joins.fold import Fold
-from beam_joins.groups import Groups
+from beam_joins.elements.change import Change
+from beam_joins.functions.user_functions import Functions
+from beam_joins.kernels.aggregate import AggregateState
+from beam_joins.kernels.aggregate import step as fold_step
+from beam_joins.kernels.fold import Fold
+from beam_joins.kernels.groups import Groups
+from beam_joins.kernels.totals import step, sum_type
 from beam_joins.keys.opaque import opaque_keys, opaque_values
-from beam_joins.totals import step, sum_type
-from beam_joins.user_functions import Functions
+from beam_joins.tables.arrangement import Arrangement
 from tests.beam_joins.test_aggregate import MEMBERS, Member, rows_of
 from tests.properties.strategies import cuts, split
 

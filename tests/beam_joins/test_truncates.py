@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.batch import ChangeBatch
-from beam_joins.changelog import ChangelogState, step, upsert
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
+from beam_joins.tables.batch import ChangeBatch
+from beam_joins.tables.changelog import ChangelogState, step, upsert
 from tests.beam_joins.kernels import in_order, with_core
 from tests.examples import examples
 from tests.properties import strategies

@@ -11,24 +11,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_joins import totals
-from beam_joins.aggregate import members
-from beam_joins.arrangement import Arrangement
-from beam_joins.arrow_types import plain_type
-from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_block, write_block
-from beam_joins.exact_casts import as_plain, exact_cast
-from beam_joins.exact_values import ValuePlace, exact_column
-from beam_joins.key_join import key_join
+from beam_joins.columns.sorting import gather
+from beam_joins.kernels import totals
+from beam_joins.kernels.aggregate import members
+from beam_joins.kernels.key_join import key_join
+from beam_joins.kernels.overlap import overlap
+from beam_joins.kernels.overlap_events import Shape
+from beam_joins.kernels.references import subscriptions
 from beam_joins.keys import canonical
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import comparable, factorize, joined_keys, kinds
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
-from beam_joins.overlap import overlap
-from beam_joins.overlap_events import Shape
-from beam_joins.references import subscriptions
-from beam_joins.sorting import gather
+from beam_joins.tables.arrangement import Arrangement
+from beam_joins.tables.changelog import upsert
+from beam_joins.values.arrow_types import plain_type
+from beam_joins.values.exact_casts import as_plain, exact_cast
+from beam_joins.values.exact_values import ValuePlace, exact_column
 from tests.beam_joins.types_of_columns import DECIMALS, LEAVES, Sample, key_types, made_of, plain_sample, value_types
 
 KEYS = list(key_types())

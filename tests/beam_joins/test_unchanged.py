@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.changelog import ChangelogState, step, upsert
 from beam_joins.keys.opaque import opaque_values, python_values
-from beam_joins.unchanged import UNCHANGED
+from beam_joins.tables.changelog import ChangelogState, step, upsert
+from beam_joins.tables.unchanged import UNCHANGED
 from tests.examples import examples
 
 COLUMNS = "abc"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.changelog import ABSENT_DELETE, SUPERSEDED, upsert
-from beam_joins.content import Emit
+from beam_joins.columns.sorting import same
+from beam_joins.elements.content import Emit
 from beam_joins.keys import canonical
-from beam_joins.sorting import same
+from beam_joins.tables.changelog import ABSENT_DELETE, SUPERSEDED, upsert
 from tests.beam_joins.kernels import changes_in, modest, rows_of, with_core
 from tests.properties import strategies
 from tests.reference.record import Record

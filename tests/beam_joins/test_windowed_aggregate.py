@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import beam_joins.coders.beam_values  # noqa: F401  # how values that are Python objects are written
 from beam_joins import Change, Dropped, Window, Windowed
-from beam_joins.fold import Fold
+from beam_joins.columns.sorting import combine_chunks
+from beam_joins.functions.user_functions import Functions
+from beam_joins.kernels.fold import Fold
+from beam_joins.kernels.stream_time import ALWAYS
+from beam_joins.kernels.windowed_aggregate import WindowedAggregateState, step
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
-from beam_joins.sorting import combine_chunks
-from beam_joins.stream_time import ALWAYS
-from beam_joins.user_functions import Functions
-from beam_joins.windowed_aggregate import WindowedAggregateState, step
 from tests.properties.strategies import cuts, split
 from tests.reference.record import LeftOut, Record
 from tests.reference.windowed_aggregate import WindowedAggregate

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.exact_values import ValuePlace, exact_column
+from beam_joins.values.exact_values import ValuePlace, exact_column
 
 _DAY, _OTHER_DAY = dt.date(2026, 3, 1), dt.date(1969, 12, 31)
 _NOON, _OTHER_NOON = dt.datetime(2026, 3, 1, 12), dt.datetime(1969, 12, 31, 23, 59, 59)

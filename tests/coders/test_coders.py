@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey, CorruptData, Dropped, Window, Windowed
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders import (
     ArrowTableCoder,
     ChangeBatchCoder,
@@ -24,6 +23,7 @@ from beam_joins.coders import (
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.checked import checked
 from beam_joins.coders.combined_key import combine, prefix, split
+from beam_joins.tables.batch import ChangeBatch
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 ROWS = st.fixed_dictionaries({"key": st.binary(), "value": st.none() | st.binary(), "timestamp": INT64, "position": INT64})

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from beam_joins import Change
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
 from tests.conformance.answer import Run
 from tests.conformance.scenario import Scenario
 from tests.reference.operators import changes_of, upsert_table

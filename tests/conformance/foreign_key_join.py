@@ -1,9 +1,9 @@
 """``fk_join``: the foreign-key join."""
 
-from beam_joins.functions import keys_of
-from beam_joins.overlap import OverlapState, step
-from beam_joins.overlap_events import Shape
-from beam_joins.references import rejoined, subscriptions
+from beam_joins.functions.marked_functions import keys_of
+from beam_joins.kernels.overlap import OverlapState, step
+from beam_joins.kernels.overlap_events import Shape
+from beam_joins.kernels.references import rejoined, subscriptions
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.cores import as_text, core_run

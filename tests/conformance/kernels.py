@@ -6,11 +6,12 @@ from typing import Any
 import pyarrow as pa
 
 import beam_joins.coders.beam_values  # noqa: F401  # says how Python objects are written
-from beam_joins import Change, changelog
-from beam_joins.batch import ChangeBatch
-from beam_joins.content import Emit
-from beam_joins.joiner import Join, joiner_in_columns
+from beam_joins import Change
+from beam_joins.elements.content import Emit
+from beam_joins.functions.joiner import Join, joiner_in_columns
 from beam_joins.keys.opaque import opaque_keys, opaque_values
+from beam_joins.tables import changelog
+from beam_joins.tables.batch import ChangeBatch
 from tests.conformance.operators import Cuts
 from tests.conformance.scenario import Input, Scenario
 from tests.conformance.values import JOINERS, VALUE, Values, text_of, value_of

@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from beam_joins.interval import Matches, Spans, step
+from beam_joins.columns.sorting import combine_chunks
+from beam_joins.functions.pairs import Pairs
+from beam_joins.kernels.interval import Matches, Spans, step
+from beam_joins.kernels.stream_time import ALWAYS
 from beam_joins.keys.opaque import python_keys, python_values
-from beam_joins.pairs import Pairs
-from beam_joins.sorting import combine_chunks
-from beam_joins.stream_time import ALWAYS
 from tests.conformance import stream_rules
 from tests.conformance.answer import Run
 from tests.conformance.kernels import recorded_joiner, rows_of

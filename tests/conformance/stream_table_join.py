@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.functions import keys_of
+from beam_joins.columns.sorting import combine_chunks
+from beam_joins.functions.marked_functions import keys_of
+from beam_joins.functions.pairs import Pairs
 from beam_joins.keys.opaque import python_values
-from beam_joins.pairs import Pairs
-from beam_joins.sorting import combine_chunks
-from beam_joins.versions import as_of
+from beam_joins.tables.versions import as_of
 from tests.conformance import stream_rules
 from tests.conformance.answer import Run
 from tests.conformance.kernels import recorded_joiner, right_rows, rows_of, table_of

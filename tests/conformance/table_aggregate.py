@@ -3,12 +3,12 @@
 from collections import defaultdict
 from typing import Any
 
-from beam_joins import totals
-from beam_joins.aggregate import AggregateState, members, step
-from beam_joins.arrangement import Arrangement
-from beam_joins.fold import Fold
-from beam_joins.functions import keys_of
-from beam_joins.user_functions import Functions
+from beam_joins.functions.marked_functions import keys_of
+from beam_joins.functions.user_functions import Functions
+from beam_joins.kernels import totals
+from beam_joins.kernels.aggregate import AggregateState, members, step
+from beam_joins.kernels.fold import Fold
+from beam_joins.tables.arrangement import Arrangement
 from tests.conformance import table_rules
 from tests.conformance.aggregate_judge import judge_aggregate
 from tests.conformance.answer import Run

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.how import How
-from beam_joins.joiner import Join
-from beam_joins.key_join import KeyState, key_step
+from beam_joins.functions.joiner import Join
+from beam_joins.kernels.key_join import KeyState, key_step
+from beam_joins.options.how import How
+from beam_joins.tables.batch import ChangeBatch
 from tests.conformance import table_rules
 from tests.conformance.answer import Run
 from tests.conformance.cores import core_run

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from beam_joins import Change
-from beam_joins.filter import filter_upsert, with_values
+from beam_joins.kernels.filter import filter_upsert, with_values
 from beam_joins.keys.opaque import python_values
 from tests.conformance import table_rules
 from tests.conformance.answer import Run

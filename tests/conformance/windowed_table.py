@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from beam_joins import Change, Windowed
-from beam_joins.batch import ChangeBatch
-from beam_joins.fold import Fold
-from beam_joins.joiner import joiner_in_columns
+from beam_joins.functions.joiner import joiner_in_columns
+from beam_joins.functions.user_functions import Functions
+from beam_joins.kernels.fold import Fold
+from beam_joins.kernels.windowed_aggregate import WindowedAggregateState, step
 from beam_joins.keys.key_columns import Ints
-from beam_joins.user_functions import Functions
-from beam_joins.windowed_aggregate import WindowedAggregateState, step
+from beam_joins.tables.batch import ChangeBatch
 from tests.conformance import table_rules
 from tests.conformance.aggregate_judge import judge_windowed, windows_of
 from tests.conformance.answer import Run

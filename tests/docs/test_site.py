@@ -30,6 +30,6 @@ def test_all_public_names_are_in_the_reference():
 
 
 def test_examples_of_docstrings_become_blocks_of_code():
-    assert markdown("As :func:`~beam_joins.content.content`.\n\n>>> 1 + 1\n2\n\n>>> 3\n3\n\nText") == (
+    assert markdown("As :func:`~beam_joins.elements.content.content`.\n\n>>> 1 + 1\n2\n\n>>> 3\n3\n\nText") == (
         "As `content`.\n\n```pycon\n>>> 1 + 1\n2\n\n>>> 3\n3\n```\n\nText"
     )

@@ -14,8 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, CombinedKey, CorruptData, Dropped, Window, Windowed
-from beam_joins.arrangement import Arrangement
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders import (
     ArrowTableCoder,
     ChangeBatchCoder,
@@ -33,6 +31,8 @@ from beam_joins.coders.snapshot import read_snapshot, write_snapshot
 from beam_joins.errors import StateRefused
 from beam_joins.keys import canonical
 from beam_joins.keys.opaque import opaque_keys, opaque_values
+from beam_joins.tables.arrangement import Arrangement
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.resumed.manifest import (
     Manifest,
     Remembered,

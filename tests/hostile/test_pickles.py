@@ -15,13 +15,13 @@ from apache_beam.internal import cloudpickle_pickler
 from msgspec.msgpack import Ext, encode
 
 from beam_joins import Change, CorruptData
-from beam_joins.arrangement import Arrangement
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders import ChangeBatchCoder, ChangeCoder, DroppedCoder, pickles, read_block, write_block
 from beam_joins.coders.checked import checked
 from beam_joins.coders.snapshot import read_snapshot, write_snapshot
 from beam_joins.coders.values import ValueCoder
 from beam_joins.keys.opaque import VALUES, python_values
+from beam_joins.tables.arrangement import Arrangement
+from beam_joins.tables.batch import ChangeBatch
 
 TOUCHED = Path("touched")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import feather
 
-from beam_joins.iso_times import EPOCH
+from beam_joins.elements.iso_times import EPOCH
 from beam_joins.pipelines.commands.sample.sample_files import CUSTOMER_SCHEMA, ORDER_SCHEMA, SampleFiles
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import read_avro, read_lines

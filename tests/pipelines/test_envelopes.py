@@ -14,7 +14,6 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import TableToChanges
-from beam_joins.arrivals import Life
 from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.changelogs.changelog_files import look_into
@@ -27,6 +26,7 @@ from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import File, Part
+from beam_joins.tables.arrivals import Life
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import Run, dropped_in, numbers, one_sentence, read_lines
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.errors import InputError
-from beam_joins.operations import DELETES, UPSERTS
+from beam_joins.options.operations import DELETES, UPSERTS
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.formats.changelog_columns import Columns

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from beam_joins.errors import InputError
 from beam_joins.keys.opaque import python_values
-from beam_joins.operations import DELETES, NOT_NULL
+from beam_joins.options.operations import DELETES, NOT_NULL
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import made_of
 from beam_joins.pipelines.changelogs.row_types import row_types

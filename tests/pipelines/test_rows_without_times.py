@@ -20,8 +20,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from beam_joins import Change, ForeignKeyJoin, InputError, LatestTable, StreamTableJoin, TableTableJoin, TableToChanges
+from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadGrowingChangelog, WriteChangelog
-from beam_joins.iso_times import NO_TIME
 from beam_joins.pipelines.formats.change_records import As
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from tests.pipelines.join_run import refused

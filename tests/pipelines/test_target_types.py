@@ -5,9 +5,9 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from beam_joins.exact_casts import as_plain, exact_cast
-from beam_joins.exact_values import ValuePlace
 from beam_joins.pipelines.formats.types.target_types import Target, target_type
+from beam_joins.values.exact_casts import as_plain, exact_cast
+from beam_joins.values.exact_values import ValuePlace
 from tests.beam_joins.types_of_columns import LEAVES, VALUES_ONLY, Sample
 
 SAMPLES = [Sample(kind, list(values)) for kind, values in (LEAVES | VALUES_ONLY).items()]

@@ -18,9 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
-from beam_joins.arrow_types import python_list
 from beam_joins.errors import InputError, OutputError
-from beam_joins.exact_casts import as_plain
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.formats.arrow import ArrowReader, arrow_schema, whole_arrow
 from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, whole_avro, with_uuids_as_text
@@ -37,6 +35,8 @@ from beam_joins.pipelines.formats.types.json_text import at_any_depth, nested_te
 from beam_joins.pipelines.formats.types.kafka_connect import rows_of
 from beam_joins.pipelines.io.sources.growing_files import Files
 from beam_joins.pipelines.io.sources.source_rows import SourceRows
+from beam_joins.values.arrow_types import python_list
+from beam_joins.values.exact_casts import as_plain
 from tests.beam_joins.types_of_columns import value_types
 
 SEVEN = uuid.UUID(int=7)

@@ -14,8 +14,6 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.errors import InputError, OutputError
-from beam_joins.exact_casts import as_plain, exact_cast
-from beam_joins.exact_values import ValuePlace
 from beam_joins.io import WriteDuckLake
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.io import write_duck_lake
@@ -23,6 +21,8 @@ from beam_joins.pipelines.io.sinks import merge_once
 from beam_joins.pipelines.io.sinks.merge_once import DELETED, LastChanges, MergedRun
 from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
 from beam_joins.transforms.connect import PlainRows, TableType
+from beam_joins.values.exact_casts import as_plain, exact_cast
+from beam_joins.values.exact_values import ValuePlace
 from tests.pipelines.join_run import BY, refused
 from tests.pipelines.merged_tables import DUCKLAKE, lake
 from tests.pipelines.orders_run import Run, write

@@ -13,8 +13,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import CountTable, ForeignKeyJoin, LatestTable, TableTableJoin
 from beam_joins.coders.key import common_type
+from beam_joins.columns.compared import in_forms
 from beam_joins.io import ReadPostgres
-from beam_joins.keys.compared import in_forms
 from beam_joins.keys.key_columns import comparable, factorize
 from beam_joins.pipelines.formats.types.postgres_types import typed_values
 from beam_joins.pipelines.io.sources.postgres_server import connected

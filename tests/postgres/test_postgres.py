@@ -16,9 +16,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, SumTable
+from beam_joins.columns.sorting import combine_chunks, ends, integers, ordered
 from beam_joins.io import ReadChangeEvents
 from beam_joins.keys.key_columns import factorize
-from beam_joins.sorting import combine_chunks, ends, integers, ordered
 from tests.postgres.workload import CONTENT, Seen, Shop
 
 TRANSACTIONS = int(os.environ.get("BEAM_JOINS_TRANSACTIONS", "5000"))

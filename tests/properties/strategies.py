@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.content import Emit
-from beam_joins.positions import order_bytes
+from beam_joins.columns.positions import order_bytes
+from beam_joins.elements.content import Emit
 from tests.reference.operators import changes_of, upsert_table
 from tests.reference.record import Record
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, Dropped
-from beam_joins.aggregate import AggregateState, members, step
-from beam_joins.fold import Fold
+from beam_joins.elements.windowed import Window
+from beam_joins.functions.user_functions import Functions
+from beam_joins.kernels.aggregate import AggregateState, members, step
+from beam_joins.kernels.fold import Fold
 from beam_joins.keys.opaque import opaque_keys, python_values
 from beam_joins.transforms.engine.stages.incoming_tables import batch_of
-from beam_joins.user_functions import Functions
-from beam_joins.windowed import Window
 from tests.properties import strategies
 from tests.reference.aggregate import ADD, SUBTRACT, GroupAggregate
 from tests.reference.recomputed import fk_of, rows_of_changes

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change, Dropped
-from beam_joins.content import Emit
-from beam_joins.filter import filter_upsert
+from beam_joins.elements.content import Emit
+from beam_joins.kernels.filter import filter_upsert
 from tests.properties import strategies
 from tests.reference.filter import filter_change, map_change
 from tests.reference.operators import changes_of, upsert_table

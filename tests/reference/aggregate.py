@@ -7,7 +7,7 @@ provided that subtracting undoes adding and that neither depends on the order.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from beam_joins.change import Change
+from beam_joins.elements.change import Change
 from tests.reference.record import LeftOut, Record
 
 A = TypeVar("A")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from beam_joins.change import Change, K, V
+from beam_joins.elements.change import Change, K, V
 
 W = TypeVar("W")
 

@@ -2,7 +2,7 @@
 
 That is the join of windowed tables (a row looks up its window, a shifted one, the one that it names, or the
 row of its source key), Jan Filipiak's one-to-many join and the foreign-key join with right rows or lists (the
-row that it refers to); with ``shared_keys`` the table-table join. Pipelines run :mod:`beam_joins.overlap`.
+row that it refers to); with ``shared_keys`` the table-table join. Pipelines run :mod:`beam_joins.kernels.overlap`.
 
 Law: for every position p the content of the result is the join of the contents of both tables at p.
 """
@@ -10,7 +10,7 @@ Law: for every position p the content of the result is the join of the contents 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Literal, NamedTuple
 
-from beam_joins.change import Change, V
+from beam_joins.elements.change import Change, V
 from tests.reference.record import Record, require_one_change
 
 LookupHow = Literal["inner", "left", "right", "outer"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from beam_joins import Change, Dropped
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
 from tests.reference.foreign_key import How, Reference, Response, ResponseJoiner, Subscription, SubscriptionStore, send, value_hash
 from tests.reference.record import Record
 from tests.reference.upsert_table import UpsertTable

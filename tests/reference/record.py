@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from beam_joins.change import two_changes
+from beam_joins.elements.change import two_changes
 
 
 class Record(NamedTuple):
@@ -12,7 +12,7 @@ class Record(NamedTuple):
     ``value is None`` is a tombstone. ``timestamp`` is in microseconds. ``input`` numbers the operator's
     inputs; at one position input 0 is applied before input 1. ``within`` orders the records of one key and
     position, ``tie`` those that ``within`` and the time leave in no order; both compare as bytes
-    (:func:`beam_joins.fields.order_bytes`).
+    (:func:`beam_joins.functions.fields.order_bytes`).
 
     >>> Record(b"k", None, timestamp=1_000_000, position=7).value is None
     True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Generic, Literal, NamedTuple
 
-from beam_joins.change import V
+from beam_joins.elements.change import V
 from tests.reference.record import Record
 
 StreamHow = Literal["inner", "left", "outer"]
@@ -36,7 +36,7 @@ class StreamJoin(Generic[V]):
     pair gives one result, at the larger of both times. With ``how="left"`` or ``"outer"`` a record without a
     match gives one result, at its own time, when every record that could still match it would be late.
 
-    It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.interval`.
+    It defines the operator and is what the tests compare with; pipelines run :mod:`beam_joins.kernels.interval`.
 
     **Stream time** of the key, at a position, is the largest timestamp of its records, of both sides, at
     earlier positions. A record is late if it lies more than ``grace`` behind the stream time, and has no part

@@ -5,7 +5,7 @@ KIP-99).
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Literal
 
-from beam_joins.change import V
+from beam_joins.elements.change import V
 from tests.reference.record import Record, require_one_change
 from tests.reference.stream_join import Joined
 

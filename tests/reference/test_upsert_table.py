@@ -3,7 +3,7 @@
 import pytest
 
 from beam_joins import Dropped
-from beam_joins.positions import order_bytes
+from beam_joins.columns.positions import order_bytes
 from tests.reference.record import Record
 from tests.reference.upsert_table import UpsertTable
 

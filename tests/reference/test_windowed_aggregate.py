@@ -3,7 +3,7 @@
 import itertools
 
 from beam_joins import Change, Dropped
-from beam_joins.windowed import Window, Windowed
+from beam_joins.elements.windowed import Window, Windowed
 from tests.reference.record import Record
 from tests.reference.windowed_aggregate import WindowedAggregate
 

@@ -1,12 +1,12 @@
 """The table of a raw changelog, one row of it: what pipelines compute in columns
-(:mod:`beam_joins.changelog`).
+(:mod:`beam_joins.tables.changelog`).
 """
 
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from beam_joins.change import Change, Dropped
-from beam_joins.content import Emit
+from beam_joins.elements.change import Change, Dropped
+from beam_joins.elements.content import Emit
 from tests.reference.record import Record
 
 

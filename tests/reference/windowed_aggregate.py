@@ -7,8 +7,8 @@ up to and including p that fall into it (without those that came too late).
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from beam_joins.change import Change, Dropped
-from beam_joins.windowed import Window, Windowed
+from beam_joins.elements.change import Change, Dropped
+from beam_joins.elements.windowed import Window, Windowed
 from tests.reference.aggregate import added
 from tests.reference.record import LeftOut, Record
 

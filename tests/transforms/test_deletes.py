@@ -8,8 +8,8 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import TableFromChangelog, TableToChanges
-from beam_joins.fields import delete_getter
-from beam_joins.operations import DELETES, UPSERTS, Deletes
+from beam_joins.functions.fields import delete_getter
+from beam_joins.options.operations import DELETES, UPSERTS, Deletes
 
 CDC = {"key": "id", "sequence_by": "lsn", "timestamp_by": "lsn", "except_columns": ["id", "lsn", "op"]}
 FORMS = ["records", "columns", "columns of a dictionary"]

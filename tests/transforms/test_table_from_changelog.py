@@ -12,7 +12,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins import Change, Dropped, TableFromChangelog, TableToChanges
-from beam_joins.iso_times import NO_TIME
+from beam_joins.elements.iso_times import NO_TIME
 from tests.transforms.counted import dropped
 
 LOG = [

@@ -11,7 +11,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Duration
 
 from beam_joins import Dropped, TableFromChangelog, WindowedStreamJoin
-from beam_joins.functions import with_key
+from beam_joins.functions.marked_functions import with_key
 from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
 from tests.transforms.counted import dropped
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.pvalue import AsIter, PCollection
 
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders.block import read_blocks, write_block
-from beam_joins.joiner import Join
+from beam_joins.functions.joiner import Join
+from beam_joins.kernels.overlap import Rights
+from beam_joins.kernels.overlap_events import Shape
 from beam_joins.keys.key_columns import kinds
-from beam_joins.overlap import Rights
-from beam_joins.overlap_events import Shape
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.blocks.emitter import Emitter
 from beam_joins.transforms.engine.blocks.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, UNMATCHED, count

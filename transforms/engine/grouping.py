@@ -10,18 +10,17 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins import aggregate, totals
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders.key import KeyCoder, encode_key
-from beam_joins.fields import of_row
-from beam_joins.fold import Fold
+from beam_joins.columns.sorting import valid
 from beam_joins.function_failed import called_with_no_rows
-from beam_joins.functions import by_row, keys_of, vectorized
+from beam_joins.functions.fields import of_row
+from beam_joins.functions.marked_functions import by_row, keys_of, vectorized
+from beam_joins.kernels import aggregate, totals
+from beam_joins.kernels.fold import Fold
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import Bools
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_encoded, opaque_values
-from beam_joins.schema_evolution import narrowing
-from beam_joins.sorting import valid
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.construction.input_checks import require_global, require_tables
 from beam_joins.transforms.engine.construction.output_types import TableInput
@@ -33,6 +32,7 @@ from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.stages.table_rows import changes_in_python
 from beam_joins.transforms.engine.transform_outputs import MakesTable
 from beam_joins.transforms.engine.turns.operator import Turn
+from beam_joins.values.schema_evolution import narrowing
 
 MEMBERS = "members"
 

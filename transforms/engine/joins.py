@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.how import How
-from beam_joins.joiner import SIDES, Join, narrowed
-from beam_joins.key_join import KeyState, key_join, key_step
-from beam_joins.keys.compared import Comparison, Form, comparisons, in_forms, without_spellings
+from beam_joins.columns.compared import Comparison, Form, comparisons, in_forms, without_spellings
+from beam_joins.columns.sorting import combine_chunks, integers, valid
+from beam_joins.functions.joiner import SIDES, Join, narrowed
+from beam_joins.kernels.key_join import KeyState, key_join, key_step
+from beam_joins.kernels.overlap import OverlapState, overlap_in_parts, step
+from beam_joins.kernels.overlap_events import Shape
+from beam_joins.kernels.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import joined_keys, kinds
 from beam_joins.keys.nested import CombinedKeyType
 from beam_joins.keys.opaque import is_opaque
-from beam_joins.overlap import OverlapState, overlap_in_parts, step
-from beam_joins.overlap_events import Shape
-from beam_joins.references import listed_subscriptions, looking_up, rejoined, subscriptions
-from beam_joins.sorting import combine_chunks, integers, valid
+from beam_joins.options.how import How
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.blocks.notes import keys_may_meet, together

@@ -12,10 +12,10 @@ from apache_beam.pipeline import AppliedPTransform
 from apache_beam.pvalue import DoOutputsTuple, PCollection
 from apache_beam.transforms.ptransform import get_named_nested_pvalues
 
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders.snapshot import Described, read_snapshot
+from beam_joins.columns.sorting import combine_chunks, ends, integers, valid
 from beam_joins.keys.key_columns import factorize
-from beam_joins.sorting import combine_chunks, ends, integers, valid
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.applied_transforms import Applied, collections_in, main_inputs, producer_of, with_each
 from beam_joins.transforms.engine.construction.table_type import Physical, as_table, physical_of, table_type
 from beam_joins.transforms.engine.resumed.memory import Memory

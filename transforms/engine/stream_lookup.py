@@ -1,4 +1,4 @@
-"""Streams that look rows of a table up, each record as of its position; :func:`beam_joins.versions.as_of`
+"""Streams that look rows of a table up, each record as of its position; :func:`beam_joins.tables.versions.as_of`
 says which row that is.
 """
 
@@ -11,18 +11,20 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints import typehints
 
-from beam_joins.arrangement import Arrangement
-from beam_joins.fields import Fields
+from beam_joins.columns.sorting import combine_chunks, integers, valid
 from beam_joins.function_failed import called_with_no_rows
-from beam_joins.functions import keys_of, vectorized
-from beam_joins.how import LookupHow
-from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns
+from beam_joins.functions.fields import Fields
+from beam_joins.functions.joiner import Joiner, TypedJoin, joiner_in_columns
+from beam_joins.functions.marked_functions import keys_of, vectorized
+from beam_joins.functions.pairs import Pairs
+from beam_joins.functions.typed_rows import Schema
+from beam_joins.kernels.lookup import step
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import VALUES, opaque_values, python_values
-from beam_joins.lookup import step
-from beam_joins.pairs import Pairs
-from beam_joins.sorting import combine_chunks, integers, valid
+from beam_joins.options.how import LookupHow
+from beam_joins.tables.arrangement import Arrangement
+from beam_joins.tables.versions import as_of
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.blocks.notes import keys_may_meet
@@ -42,8 +44,6 @@ from beam_joins.transforms.engine.stages.table_rows import batch_rows, no_rows, 
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions, require_one_order
 from beam_joins.transforms.engine.transform_outputs import WithOutputs
 from beam_joins.transforms.engine.turns.operator import Operator, Turn, in_time
-from beam_joins.typed_rows import Schema
-from beam_joins.versions import as_of
 
 STREAM, TABLE = "stream", "table"
 _OF_RECORDS: Final = ("joiner", "how", "foreign_key", "window_of", "stream_schema", "schema")

@@ -11,12 +11,12 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.key import key_coder
-from beam_joins.fields import Fields, getter, of_row
-from beam_joins.functions import by_row, keys_of
+from beam_joins.columns.positions import places_of, times_of
+from beam_joins.functions.fields import Fields, getter, of_row
+from beam_joins.functions.marked_functions import by_row, keys_of
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import opaque_values, python_keys, python_values
-from beam_joins.positions import places_of, times_of
 from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, declared_schema, is_arrow, struct_of
 from beam_joins.transforms.engine.construction.element_types import is_of_others, pair_types
 from beam_joins.transforms.engine.construction.input_checks import elements_of

@@ -9,12 +9,12 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import TypeOptions
 from apache_beam.pvalue import AsSideInput, PCollection, PValue
 
+from beam_joins.functions.user_functions import require_returns
 from beam_joins.transforms.engine.construction.applied_transforms import collections_in
 from beam_joins.transforms.engine.construction.fingerprints import displayed
 from beam_joins.transforms.engine.construction.pipeline_changes import OF_TABLES, Rules
 from beam_joins.transforms.engine.continued import continued
 from beam_joins.transforms.engine.stages.replay_options import folder_for
-from beam_joins.user_functions import require_returns
 
 _OF_RUN = {"broadcast", "without_earlier"}
 """Options on which no state depends, or which each run decides anew."""

@@ -9,14 +9,14 @@ from typing import Any, Generic, TypeVar, cast
 import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
-from beam_joins.functions import vectorized
+from beam_joins.functions.marked_functions import vectorized
+from beam_joins.functions.user_functions import ExceptionClass
 from beam_joins.transforms.engine.blocks.block_writer import BAD, DROPPED, MAIN
 from beam_joins.transforms.engine.construction.fingerprints import label_of
 from beam_joins.transforms.engine.construction.output_types import Handled, HandledTableOutputs, Table, TableOutputs
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.transform import In, Out, Transform
 from beam_joins.transforms.engine.untaken_drops import tell_drops
-from beam_joins.user_functions import ExceptionClass
 
 
 class Handling:

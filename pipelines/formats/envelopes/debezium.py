@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from beam_joins.iso_times import NO_TIME
+from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.pipelines.formats.changelog_columns import WITHIN
 from beam_joins.pipelines.formats.envelopes.log_places import Place, Source, place_of
 from beam_joins.pipelines.formats.envelopes.row_change import (

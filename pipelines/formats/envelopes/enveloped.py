@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from beam_joins.arrivals import Life
 from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
 from beam_joins.pipelines.formats.file_parts import File, Part
@@ -17,8 +16,9 @@ from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import BytesText, object_of
-from beam_joins.schema_evolution import narrowing
+from beam_joins.tables.arrivals import Life
 from beam_joins.transforms.connect import IN_TIME
+from beam_joins.values.schema_evolution import narrowing
 
 _NO_ROW: Final = b"null"
 

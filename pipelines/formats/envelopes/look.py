@@ -14,7 +14,7 @@ from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, is_pattern, require_one_table
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.registry import packed_as
-from beam_joins.schema_evolution import union_type
+from beam_joins.values.schema_evolution import union_type
 
 _TABLES_SHOWN: Final = 10
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrivals import Life
+from beam_joins.columns.sorting import valid
 from beam_joins.errors import InputError
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.base.input_error import writing
@@ -27,7 +27,7 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
 from beam_joins.pipelines.formats.types.json_text import NULL, joined, objects
 from beam_joins.pipelines.formats.types.postgres_types import column_of_numbers, json_texts, python_values, typed_values
-from beam_joins.sorting import valid
+from beam_joins.tables.arrivals import Life
 
 ABOUT: Final = pa.schema(
     [(OPERATION, pa.string()), *((name, pa.int64()) for name in (TIME, POSITION, ORDER)), (LEFT_OUT, pa.string()), (LIFE, pa.string())]

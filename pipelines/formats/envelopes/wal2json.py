@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from beam_joins.iso_times import micros_of_text
+from beam_joins.elements.iso_times import micros_of_text
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
     INSERT,

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.iso_times import EPOCH
+from beam_joins.elements.iso_times import EPOCH
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 
 _SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

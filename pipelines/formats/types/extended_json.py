@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 from uuid import UUID
 
-from beam_joins.iso_times import micros_of_text
+from beam_joins.elements.iso_times import micros_of_text
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 
 _NUMBERS: Final[Mapping[str, Callable[[str], Any]]] = {

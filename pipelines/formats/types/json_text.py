@@ -9,10 +9,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import is_list, is_uuid, items_of, lists_of, uuid_texts
+from beam_joins.columns.sorting import valid
 from beam_joins.errors import OutputError
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
-from beam_joins.sorting import valid
+from beam_joins.values.arrow_types import is_list, is_uuid, items_of, lists_of, uuid_texts
 
 NULL: Final = b"null"
 _LONG_DIGITS: Final = 19

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.compared import Comparison, Form
+from beam_joins.columns.compared import Comparison, Form
 
 Category: TypeAlias = Literal["base", "enum", "array", "composite", "range"]
 Locale: TypeAlias = Literal["ascii", "simple", "full", "other"]
@@ -47,7 +47,7 @@ class ComparedType:
 
 @dataclass(frozen=True)
 class PostgresColumn:
-    """A column: :class:`~beam_joins.keys.compared.ComparedColumn`. ``shown`` is the name of its type."""
+    """A column: :class:`~beam_joins.columns.compared.ComparedColumn`. ``shown`` is the name of its type."""
 
     table: str
     name: str

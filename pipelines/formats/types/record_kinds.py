@@ -8,7 +8,6 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
-from beam_joins.arrow_types import without_uuids
 from beam_joins.pipelines.formats.types.column_kind import (
     DECIMAL,
     NAMED,
@@ -22,6 +21,7 @@ from beam_joins.pipelines.formats.types.column_kind import (
     whole_digits,
 )
 from beam_joins.pipelines.formats.types.exact_json import object_text
+from beam_joins.values.arrow_types import without_uuids
 
 Schema: TypeAlias = dict[str, Any]
 _PLAIN: Final = {

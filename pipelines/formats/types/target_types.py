@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.arrow_types import is_bytes, is_text, is_uuid
+from beam_joins.values.arrow_types import is_bytes, is_text, is_uuid
 
 Target = Literal["parquet", "avro", "connect", "delta", "postgres", "bigquery"]
 """``parquet`` are the Arrow types that Parquet and JSON take, ``connect`` Kafka Connect's as Debezium writes

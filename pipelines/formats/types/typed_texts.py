@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace, exact_column
 from beam_joins.pipelines.formats.types.column_kind import text_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText, loads
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace, exact_column
 
 _NULL: Final = b"null"
 _QUOTE: Final = b'"'

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import is_bytes, is_uuid, python_list, uuid_texts
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.io.sinks.postgres_forms import TargetColumn
+from beam_joins.values.arrow_types import is_bytes, is_uuid, python_list, uuid_texts
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace
 
 _TEXT = pa.large_string()
 _ESCAPED = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))

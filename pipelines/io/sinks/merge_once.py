@@ -15,16 +15,14 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch
 from beam_joins.coders.block import read_blocks
+from beam_joins.columns.sorted_bytes import bytes_order
+from beam_joins.columns.sorting import combine_chunks
 from beam_joins.errors import InputError, OutputError
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.io.sinks.run_mark import MarkFile, NotAsLeft, rows_replaced
 from beam_joins.pipelines.io.targets import Mark, MergedTable
-from beam_joins.sorted_bytes import bytes_order
-from beam_joins.sorting import combine_chunks
 from beam_joins.transforms.connect import (
     BlockWriter,
     PlainRows,
@@ -43,6 +41,8 @@ from beam_joins.transforms.connect import (
     table_type,
     text,
 )
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace
 
 DELETED: Final = "(deleted)"
 """The column of a change that says whether its row is deleted."""

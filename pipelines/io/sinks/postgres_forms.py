@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.arrow_types import is_bytes, is_text, is_uuid
 from beam_joins.errors import InputError
+from beam_joins.values.arrow_types import is_bytes, is_text, is_uuid
 
 
 class PostgresType(NamedTuple):

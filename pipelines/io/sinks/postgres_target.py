@@ -4,12 +4,12 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.arrow_types import is_text
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.io.sinks.postgres_forms import PostgresType, TargetColumn, form_of
 from beam_joins.pipelines.io.sinks.table_columns import TableColumns
+from beam_joins.values.arrow_types import is_text
 
 with needs("postgres"):
     import psycopg

@@ -8,15 +8,15 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrow_types import is_text, plain_field
-from beam_joins.batch import ChangeBatch
 from beam_joins.errors import OutputError
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace, exact_column
+from beam_joins.functions.typed_rows import column_writer
 from beam_joins.keys.nested import is_combined, is_windowed
 from beam_joins.keys.opaque import is_opaque, python_keys, python_values
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.connect import TableType
-from beam_joins.typed_rows import column_writer
+from beam_joins.values.arrow_types import is_text, plain_field
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace, exact_column
 
 _OF_TEXTS: Final = pa.decimal128(38, 18)
 """The numbers that the texts of a key are compared as: all of 64 bits, and fractions of them."""

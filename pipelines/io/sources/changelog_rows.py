@@ -9,7 +9,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PBegin, PCollection
 
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
 from beam_joins.errors import InputError, StateRefused
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable, bytes_of, parts_of
@@ -20,9 +20,9 @@ from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.read_table import Reads, key_in_columns, paths_of, table_of
-from beam_joins.schema_evolution import union_schema
+from beam_joins.tables.unchanged import Complete
 from beam_joins.transforms.connect import StateFolder, as_arrow, declared_schema, folder_for, label_of, schema_text, text_schema
-from beam_joins.unchanged import Complete
+from beam_joins.values.schema_evolution import union_schema
 
 _SEEN: Final = "tables seen"
 """The name under which a state remembers the tables of envelopes; a state of an earlier version does not have it."""

@@ -22,8 +22,8 @@ from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows, ReadFiles, top_columns
 from beam_joins.pipelines.io.sources.read_table import paths_of
-from beam_joins.schema_evolution import union_schema
 from beam_joins.transforms.connect import folder_for, label_of, schema_text, text, text_schema
+from beam_joins.values.schema_evolution import union_schema
 
 EventFormat = Literal["debezium", "wal2json", "maxwell"]
 _ENVELOPES: Final = "envelopes of"

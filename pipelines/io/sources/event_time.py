@@ -12,7 +12,7 @@ from apache_beam.transforms.core import WatermarkEstimatorProvider
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 from beam_joins.coders.values import ValueCoder
-from beam_joins.spans import Span, span_micros
+from beam_joins.options.spans import Span, span_micros
 
 _MILLISECOND: Final = 1_000
 

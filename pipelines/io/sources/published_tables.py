@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from beam_joins.columns.compared import ComparedTable
 from beam_joins.errors import InputError
-from beam_joins.keys.compared import ComparedTable
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, Table
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant

@@ -12,16 +12,16 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import PBegin, PCollection
 
 from beam_joins import ChangeBatch, Dropped, TableFromChangelog, vectorized
-from beam_joins.content import Emit
-from beam_joins.functions import built_in
-from beam_joins.keys.compared import ComparedTable
+from beam_joins.columns.compared import ComparedTable
+from beam_joins.elements.content import Emit
+from beam_joins.functions.marked_functions import built_in
 from beam_joins.pipelines.changelogs.read_records import Read
 from beam_joins.pipelines.formats.changelog_columns import DELETED, KEY, LEFT_OUT, LIFE, LOG, PLACE, TIME
 from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES, Reading
 from beam_joins.pipelines.results.counts import Tally
+from beam_joins.tables.unchanged import Complete
 from beam_joins.transforms.connect import at_first_position, compared_as
-from beam_joins.unchanged import Complete
 
 
 class ReadOutputs(NamedTuple):

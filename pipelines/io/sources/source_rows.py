@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from beam_joins.columns.positions import times_of
 from beam_joins.errors import InputError
 from beam_joins.function_failed import failure
 from beam_joins.pipelines.formats.changelog_columns import Columns
@@ -14,7 +15,6 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.io.sources.followed_changes import Followed, followed
 from beam_joins.pipelines.io.sources.source_reads import Place, ReadPiece, Timed
-from beam_joins.positions import times_of
 from beam_joins.transforms.connect import declared_schema
 
 TimestampBy = str | Callable[[Any], Any]

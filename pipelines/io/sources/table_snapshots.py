@@ -8,7 +8,6 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.csv
 
-from beam_joins.arrivals import Life
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.changelog_columns import micros_of
@@ -17,6 +16,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import INSERT, TRUNCATE, 
 from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
 from beam_joins.pipelines.io.sources.postgres_server import connected, run_patiently
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable, qualified
+from beam_joins.tables.arrivals import Life
 
 with needs("postgres"):
     import psycopg

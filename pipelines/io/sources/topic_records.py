@@ -6,10 +6,10 @@ from typing import Any, Literal
 import apache_beam as beam
 from apache_beam.pvalue import PBegin, PCollection
 
+from beam_joins.options.spans import Span
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.source_reads import read_with
 from beam_joins.pipelines.io.sources.topics import TopicReading, Topics, kafka, partitions_of
-from beam_joins.spans import Span
 from beam_joins.transforms.connect import choice, flag, text
 
 Start = Literal["earliest", "latest"]

@@ -6,7 +6,7 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 
 from beam_joins import Change, FilterTable, TableFromChangelog, TableToChanges, TableToStream
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
 from tests.conformance.operators import Topology
 from tests.conformance.pipelines.operators import Inputs, Pipeline, Streams
 from tests.conformance.pipelines.rows import streams_of

@@ -6,7 +6,7 @@ answers; the answers return to the left key's partition, where they are :mod:`jo
 <tests.reference.foreign_key.joiner>`.
 
 It is the model that the tests compare :class:`beam_joins.ForeignKeyJoin` with; pipelines run
-:mod:`beam_joins.overlap`.
+:mod:`beam_joins.kernels.overlap`.
 
 Law: for every position p the content of the result is the join of the contents of both tables at p.
 """

@@ -6,7 +6,7 @@ Kafka does this in ResponseJoinProcessorSupplier.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic
 
-from beam_joins.change import Change, Dropped, V, two_changes
+from beam_joins.elements.change import Change, Dropped, V, two_changes
 from tests.reference.foreign_key.messages import How, Response
 from tests.reference.foreign_key.value_hash import value_hash
 from tests.reference.record import Record

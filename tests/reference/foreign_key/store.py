@@ -6,7 +6,7 @@ combined key's prefix. Here a store is all of one foreign key, which is what the
 
 from collections.abc import Iterator, Sequence
 
-from beam_joins.change import two_changes
+from beam_joins.elements.change import two_changes
 from tests.reference.foreign_key.messages import Instruction, Response, Subscription
 from tests.reference.record import Record
 

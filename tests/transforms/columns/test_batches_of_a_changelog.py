@@ -24,16 +24,16 @@ from beam_joins import (
     TableToStream,
     vectorized,
 )
-from beam_joins.changelog import upsert
 from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import KeyCoder
-from beam_joins.schema_union import common_schema
+from beam_joins.tables.changelog import upsert
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.notes import NoteReader
 from beam_joins.transforms.engine.construction.arrow_input import plain_schema, struct_of
 from beam_joins.transforms.engine.stages.raw_changelog import RawChangelog, no_records, options_of
 from beam_joins.transforms.engine.stages.routed_records import RoutedRecords
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
+from beam_joins.values.schema_union import common_schema
 from tests.beam_joins.kernels import changes_in
 
 ROWS = pa.table({"id": [1, 2, 1], "lsn": [7, 8, 9], "name": ["Ann", "Bob", None]})

@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from beam_joins import vectorized
-from beam_joins.functions import batch_of, by_row, field_of, keys_of, values_of
+from beam_joins.functions.marked_functions import batch_of, by_row, field_of, keys_of, values_of
 from beam_joins.keys.key_columns import factorize
 from beam_joins.keys.opaque import KEYS, opaque_values, python_keys
 

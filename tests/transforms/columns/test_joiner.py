@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized, with_key
-from beam_joins.joiner import Pairs, columns_read, joiner_in_columns, narrowed, of_records
+from beam_joins.functions.joiner import Pairs, columns_read, joiner_in_columns, narrowed, of_records
 from beam_joins.keys.opaque import VALUES, opaque_keys, python_values
 
 LEFT = pa.array([{"a": 1, "b": "x"}, {"a": 2, "b": None}, None])

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_joins.columns.sorting import combine_chunks
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import comparable, factorize, joined_keys, kinds
 from beam_joins.keys.opaque import opaque_keys, python_keys
-from beam_joins.sorting import combine_chunks
 from tests.beam_joins.kernels import modest
 
 NOON = dt.datetime(2020, 1, 1, 12)

@@ -14,9 +14,9 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from apache_beam.utils.windowed_value import create as create_windowed_value
 
-from beam_joins.change import Dropped
 from beam_joins.coders.block import concat_batches, write_block
-from beam_joins.sorting import integers
+from beam_joins.columns.sorting import integers
+from beam_joins.elements.change import Dropped
 from beam_joins.transforms.engine.blocks import metrics
 from beam_joins.transforms.engine.blocks.block_files import BlockFile
 from beam_joins.transforms.engine.blocks.notes import write_note

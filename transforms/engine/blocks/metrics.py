@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, NamedTuple
 import pyarrow as pa
 from apache_beam.metrics import Metrics
 
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders.snapshot import Described, files_of, tables_of
+from beam_joins.tables.batch import ChangeBatch
 
 NAMESPACE: Final = "beam_joins"
 REASONS: Final = (

@@ -11,12 +11,12 @@ from apache_beam.typehints import typehints
 from apache_beam.typehints.arrow_type_compatibility import arrow_schema_from_beam_schema
 from apache_beam.typehints.schemas import named_fields_to_schema
 
-from beam_joins.arrow_types import plain_field
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace
-from beam_joins.schema_union import common_schema
-from beam_joins.sorting import combine_chunks
+from beam_joins.columns.sorting import combine_chunks
 from beam_joins.transforms.engine.construction.element_types import type_or_any
+from beam_joins.values.arrow_types import plain_field
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace
+from beam_joins.values.schema_union import common_schema
 
 _MARK, _BYTES = "_beam_joins_arrow_schema", "_beam_joins_arrow_bytes"
 
@@ -72,7 +72,7 @@ def declared_schema(schema: Any, option: str = "schema") -> pa.Schema:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with :func:`plain types <beam_joins.arrow_types.plain_type>`: dictionaries differ from one
+    """The schema with :func:`plain types <beam_joins.values.arrow_types.plain_type>`: dictionaries differ from one
     batch to another.
     """
     return pa.schema([plain_field(field).remove_metadata() for field in schema])

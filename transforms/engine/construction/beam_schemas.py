@@ -17,11 +17,11 @@ from apache_beam.typehints.schemas import schema_from_element_type, typing_from_
 from apache_beam.typehints.typehints import UnionConstraint
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins.arrow_types import is_bytes, is_list, is_text, is_uuid, uuid_texts
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace, fields_of
+from beam_joins.functions.typed_rows import column_writer
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow
-from beam_joins.typed_rows import column_writer
+from beam_joins.values.arrow_types import is_bytes, is_list, is_text, is_uuid, uuid_texts
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace, fields_of
 
 _ATOMIC: Final = {
     schema_pb2.BYTE: pa.int8(),

@@ -12,9 +12,9 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PCollection
 
 from beam_joins.coders.key import type_name
-from beam_joins.earlier_function_versions import earlier_function_version
-from beam_joins.function_versions import function_version
-from beam_joins.functions import displayed_name, vectorized, with_key
+from beam_joins.functions.earlier_function_versions import earlier_function_version
+from beam_joins.functions.function_versions import function_version
+from beam_joins.functions.marked_functions import displayed_name, vectorized, with_key
 from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, is_arrow
 from beam_joins.transforms.engine.construction.element_types import pair_types
 from beam_joins.transforms.engine.construction.pipeline_changes import Fingerprint

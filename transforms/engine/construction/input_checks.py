@@ -9,14 +9,14 @@ from apache_beam.pvalue import PCollection
 from apache_beam.transforms.window import GlobalWindows
 from apache_beam.typehints.typehints import TupleConstraint
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import Change
 from beam_joins.coders.key import common_type, type_name
+from beam_joins.elements.change import Change
+from beam_joins.elements.windowed import Grid
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.element_types import is_of_others
 from beam_joins.transforms.engine.construction.fingerprints import label_of
 from beam_joins.transforms.engine.construction.runner_abilities import require_able
 from beam_joins.transforms.engine.construction.table_type import NOT_KNOWN_WINDOWED, Order, TableType, begins_anew
-from beam_joins.windowed import Grid
 
 _CLASS: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
 MAKE_A_TABLE: Final = "make a table with TableFromChangelog(key=...), or read one with ReadChangelog"

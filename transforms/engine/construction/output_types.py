@@ -8,8 +8,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import Change, Dropped
+from beam_joins.elements.change import Change, Dropped
+from beam_joins.tables.batch import ChangeBatch
 
 Table = PCollection[ChangeBatch]
 """A table as transforms give it."""

@@ -13,14 +13,14 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints.typehints import TupleConstraint, UnionConstraint
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import Change
-from beam_joins.keys.compared import ComparedTable
+from beam_joins.columns.compared import ComparedTable
+from beam_joins.elements.change import Change
+from beam_joins.elements.parameters import Parameterised, parameterised
+from beam_joins.elements.windowed import Grid, Windowed
 from beam_joins.keys.nested import CombinedKeyType, WindowedType
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque
-from beam_joins.parameters import Parameterised, parameterised
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.applied_transforms import main_inputs, producer_of, public_transforms
-from beam_joins.windowed import Grid, Windowed
 
 Order = Literal["time", "sequence", "first", "mixed", "unknown"]
 """The order of positions: the event time, a sequence of the source, none as all rows are at the first position, which is

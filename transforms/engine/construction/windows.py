@@ -6,10 +6,10 @@ import numpy as np
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, SlidingWindows, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.elements.windowed import Grid
+from beam_joins.kernels.windowed_aggregate import Assign
 from beam_joins.keys.key_columns import Ints
-from beam_joins.spans import span_micros
-from beam_joins.windowed import Grid
-from beam_joins.windowed_aggregate import Assign
+from beam_joins.options.spans import span_micros
 
 _LIMIT = 1 << 63
 

@@ -14,9 +14,9 @@ from xxhash import xxh3_64_hexdigest
 
 from beam_joins.coders.snapshot import Described, files_of
 from beam_joins.errors import CorruptData, StateRefused
-from beam_joins.schema_evolution import narrowing, union_type
 from beam_joins.transforms.engine.blocks.log_spans import in_earlier_runs
 from beam_joins.transforms.engine.construction.pipeline_changes import Fingerprint
+from beam_joins.values.schema_evolution import narrowing, union_type
 
 MANIFEST, JOURNAL = "manifest.json", "commit.json"
 """The names of the files of a folder that say its state, and that a commit is under way."""

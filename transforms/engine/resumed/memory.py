@@ -13,13 +13,11 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.arrivals import ARRIVES
 from beam_joins.coders.snapshot import Described, Snapshot, read_snapshot, write_snapshot
+from beam_joins.columns.sorting import combine_chunks, integers, valid
 from beam_joins.errors import StateRefused
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace
-from beam_joins.schema_evolution import narrowing
-from beam_joins.sorting import combine_chunks, integers, valid
+from beam_joins.tables.arrivals import ARRIVES
+from beam_joins.tables.unchanged import UNCHANGED
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import count_state
 from beam_joins.transforms.engine.blocks.notes import read_note, write_note
@@ -39,7 +37,9 @@ from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import StateParts
 from beam_joins.transforms.engine.turns.operator import Operator, Turn
 from beam_joins.transforms.engine.turns.partition_turn import PartitionTurn
-from beam_joins.unchanged import UNCHANGED
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace
+from beam_joins.values.schema_evolution import narrowing
 
 BEGUN = "begun"
 """The file that a run has in its folder from its beginning on."""

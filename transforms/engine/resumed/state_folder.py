@@ -21,7 +21,7 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
 from beam_joins.errors import StateRefused
-from beam_joins.stream_time import EARLIEST
+from beam_joins.kernels.stream_time import EARLIEST
 from beam_joins.transforms.engine.construction.around_run import around_run
 from beam_joins.transforms.engine.construction.pipeline_changes import Decision
 from beam_joins.transforms.engine.resumed.commits import Commits

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from beam_joins.arrangement import Arrangement
 from beam_joins.coders.snapshot import NO_SNAPSHOT, Described, Snapshot, fields_of, files_of, tables_of
 from beam_joins.keys.key_columns import Bools
+from beam_joins.tables.arrangement import Arrangement
 from beam_joins.transforms.engine.turns.parts import ROUTED_BY, SPACE, Held, places
 
 _SHARE: Final = 4  # of the memory that a turn may take: merged with what is new, a part is in memory several times

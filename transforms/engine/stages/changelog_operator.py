@@ -6,17 +6,17 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrangement import ORDER
-from beam_joins.batch import ChangeBatch
-from beam_joins.changelog import ABSENT_DELETE, SUPERSEDED, ChangelogState, step, upsert
-from beam_joins.content import Emit
+from beam_joins.elements.content import Emit
+from beam_joins.tables.arrangement import ORDER
+from beam_joins.tables.batch import ChangeBatch
+from beam_joins.tables.changelog import ABSENT_DELETE, SUPERSEDED, ChangelogState, step, upsert
+from beam_joins.tables.unchanged import Complete
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import ABSENT_DELETES, SUPERSEDED_ROWS, count
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.resumed.manifest import largest
 from beam_joins.transforms.engine.stages.table_rows import records_of
 from beam_joins.transforms.engine.turns.operator import Operator, Turn
-from beam_joins.unchanged import Complete
 
 ROWS, TRUNCATES = "rows", "truncates"
 LATE = ("late_applied", "late_stale")

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import Change
+from beam_joins.columns.sorting import integers
+from beam_joins.elements.change import Change
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.keys.key_columns import Ints
 from beam_joins.keys.opaque import each_in_python
-from beam_joins.sorting import integers
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.stages.table_rows import changes_in_python, keys_in_python

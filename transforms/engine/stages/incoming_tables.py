@@ -7,15 +7,14 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import Change
 from beam_joins.coders.key import KeyCoder, key_coder
 from beam_joins.coders.own_types import OwnTypes
-from beam_joins.exact_casts import exact_cast
-from beam_joins.exact_values import ValuePlace
+from beam_joins.elements.change import Change
+from beam_joins.elements.windowed import Windowed
 from beam_joins.keys.key_columns import as_opaque
 from beam_joins.keys.nested import is_windowed, parts_of, windowed_keys
 from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_values, python_keys, python_values
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import timestamped
 from beam_joins.transforms.engine.construction.input_checks import MAKE_A_TABLE
 from beam_joins.transforms.engine.construction.table_type import (
@@ -28,7 +27,8 @@ from beam_joins.transforms.engine.construction.table_type import (
 )
 from beam_joins.transforms.engine.stages.replay_options import take_note_of_pickles
 from beam_joins.transforms.engine.turns.ticks import stages_above
-from beam_joins.windowed import Windowed
+from beam_joins.values.exact_casts import exact_cast
+from beam_joins.values.exact_values import ValuePlace
 
 BATCH = 4096
 _SHOWN = 100

@@ -9,8 +9,8 @@ import apache_beam as beam
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_joins.batch import ChangeBatch
 from beam_joins.coders.change_batch import ChangeBatchCoder
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_files import BlockFolder
 from beam_joins.transforms.engine.construction.runner_abilities import abilities
 from beam_joins.transforms.engine.stages.replay_options import blocks_for

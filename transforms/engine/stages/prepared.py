@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import two_changes
-from beam_joins.sorting import combine_chunks, valid
+from beam_joins.columns.sorting import combine_chunks, valid
+from beam_joins.elements.change import two_changes
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN
 from beam_joins.transforms.engine.construction.input_checks import require_one_order
 from beam_joins.transforms.engine.construction.table_type import TableType, as_table, physical_of, table_type

@@ -7,23 +7,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.arrivals import ARRIVES
 from beam_joins.coders.key import KeyCoder
-from beam_joins.exact_values import ValuePlace, exact_column, fields_of
-from beam_joins.fields import delete_getter, field, getter, mark_getter, names_in
+from beam_joins.columns.positions import Values, ties_of
+from beam_joins.functions.fields import delete_getter, field, getter, mark_getter, names_in
+from beam_joins.functions.typed_rows import column_writer
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import comparable
 from beam_joins.keys.opaque import is_opaque
-from beam_joins.marks import deleted_of, lives_of, marked_of, unchanged_of
-from beam_joins.positions import Values, ties_of
+from beam_joins.tables.arrivals import ARRIVES
+from beam_joins.tables.marks import deleted_of, lives_of, marked_of, unchanged_of
+from beam_joins.tables.unchanged import UNCHANGED
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.log_spans import note_spans
 from beam_joins.transforms.engine.blocks.notes import note_columns, note_logs
 from beam_joins.transforms.engine.stages.changelog_operator import TRUNCATES
 from beam_joins.transforms.engine.stages.routed_records import Option, RoutedRecords, pairs
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
-from beam_joins.typed_rows import column_writer
-from beam_joins.unchanged import UNCHANGED
+from beam_joins.values.exact_values import ValuePlace, exact_column, fields_of
 
 _MARKS = {"apply_as_truncates": "empties the table", "apply_as_inserts": "comes to its key"}
 _NO_PAIR = "TableFromChangelog takes (key, value) pairs, or any elements with key=: it got {} without key="

@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import Change
 from beam_joins.coders.key import key_coder
-from beam_joins.copying import copied
+from beam_joins.elements.change import Change
+from beam_joins.elements.windowed import Windowed
 from beam_joins.function_failed import called_with_no_rows
-from beam_joins.functions import keys_of, vectorized
+from beam_joins.functions.marked_functions import keys_of, vectorized
 from beam_joins.keys.key_columns import Bools
 from beam_joins.keys.nested import WindowedType, windowed_keys
 from beam_joins.keys.opaque import KEYS, is_opaque
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.stages.each_value import each_value
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
-from beam_joins.windowed import Windowed
+from beam_joins.values.copying import copied
 
 
 class KeyColumn(NamedTuple):

@@ -25,7 +25,7 @@ from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_joins.change import Dropped
+from beam_joins.elements.change import Dropped
 from beam_joins.transforms.engine.blocks.block_writer import BAD, DROPPED, MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.blocks.emitter import Emitter
 from beam_joins.transforms.engine.blocks.notes import Check

@@ -10,18 +10,18 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_joins.copying import copied
-from beam_joins.fields import OfField, names_in
+from beam_joins.columns.positions import Values, places_of, times_of
+from beam_joins.columns.sorting import valid
 from beam_joins.function_failed import FunctionFailed
-from beam_joins.functions import by_row, vectorized
+from beam_joins.functions.fields import OfField, names_in
+from beam_joins.functions.marked_functions import by_row, vectorized
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import python_values
-from beam_joins.positions import Values, places_of, times_of
-from beam_joins.sorting import valid
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.construction.arrow_input import struct_of
 from beam_joins.transforms.engine.stages.replay import Route
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
+from beam_joins.values.copying import copied
 
 ELEMENTS = 4096
 

@@ -11,10 +11,10 @@ from apache_beam.pvalue import TaggedOutput
 
 from beam_joins.coders.own_types import OwnTypes
 from beam_joins.function_failed import FunctionFailed
+from beam_joins.functions.user_functions import ExceptionClass, Functions
 from beam_joins.transforms.engine.blocks.block_writer import BAD, BlockWriter, timestamped
 from beam_joins.transforms.engine.stages.replay import RowRouter
 from beam_joins.transforms.engine.turns.operator import Operator, Turn
-from beam_joins.user_functions import ExceptionClass, Functions
 
 
 class StageFunctions(Functions):

@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.copying import copied
-from beam_joins.functions import vectorized
-from beam_joins.how import WindowedHow
-from beam_joins.interval import IntervalState, Matches, Spans, step
-from beam_joins.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
+from beam_joins.columns.sorting import combine_chunks
+from beam_joins.functions.joiner import Joiner, TypedJoin, joiner_in_columns, of_records
+from beam_joins.functions.marked_functions import vectorized
+from beam_joins.functions.pairs import Pairs, each_joined
+from beam_joins.functions.typed_rows import Schema
+from beam_joins.functions.user_functions import Functions
+from beam_joins.kernels.interval import IntervalState, Matches, Spans, step
 from beam_joins.keys.key_columns import Ints, joined_keys
-from beam_joins.pairs import Pairs, each_joined
-from beam_joins.sorting import combine_chunks
+from beam_joins.options.how import WindowedHow
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.blocks.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.stages.table_rows import keys_in_python, no_rows, records_of
 from beam_joins.transforms.engine.turns.operator import Operator, Turn, in_time
-from beam_joins.typed_rows import Schema
-from beam_joins.user_functions import Functions
+from beam_joins.values.copying import copied
 
 SIDES = ("left", "right")
 

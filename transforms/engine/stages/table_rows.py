@@ -5,18 +5,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from beam_joins.batch import ChangeBatch
-from beam_joins.change import Change
 from beam_joins.coders.key import KeyCoder
-from beam_joins.joiner import narrowed
+from beam_joins.columns.sorting import combine_chunks, ends, integers, ordered
+from beam_joins.elements.change import Change
+from beam_joins.elements.windowed import Windowed
+from beam_joins.functions.joiner import narrowed
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import factorize, kinds
 from beam_joins.keys.opaque import python_keys, python_values
-from beam_joins.sorting import combine_chunks, ends, integers, ordered
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.stages.replay import RowRouter
-from beam_joins.windowed import Windowed
 
 
 def batch_rows(to: str, columns: frozenset[str] | None = None) -> RowRouter:

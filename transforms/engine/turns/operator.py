@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.kernels.stream_time import ALWAYS
 from beam_joins.keys.key_columns import Ints
-from beam_joins.stream_time import ALWAYS
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 
 
@@ -18,7 +18,7 @@ class Turn(NamedTuple):
     * ``frontier``: the largest position of earlier turns, of this and of other partitions; rows at or before
       it are late. ``None`` if there was no turn.
     * ``until``: all rows of later turns have timestamps after it, ``None`` if that is not known;
-      :data:`~beam_joins.stream_time.ALWAYS` if there is no later turn, so that nothing needs to be
+      :data:`~beam_joins.kernels.stream_time.ALWAYS` if there is no later turn, so that nothing needs to be
       remembered.
     * ``horizon``: deletes with earlier timestamps are not remembered any more; ``None``: all deletes are
       remembered.
@@ -55,7 +55,7 @@ Operator = Callable[[dict[str, pa.Table], BlockWriter, Turn], Generator[Any, Non
 another replay go into the writer.
 
 The generator returns the state for the next turn: a ``NamedTuple`` of
-:class:`~beam_joins.arrangement.Arrangement`, ``pyarrow.Table``, ``int`` or ``None``, or ``None`` for nothing.
+:class:`~beam_joins.tables.arrangement.Arrangement`, ``pyarrow.Table``, ``int`` or ``None``, or ``None`` for nothing.
 """
 
 

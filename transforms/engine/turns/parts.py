@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.coders.block import concat_batches, read_block, read_blocks
+from beam_joins.columns.sorting import combine_chunks, valid
 from beam_joins.keys.hashes import Hashes, hashes
 from beam_joins.keys.key_columns import Ints
 from beam_joins.keys.opaque import VALUES
-from beam_joins.sorting import combine_chunks, valid
 from beam_joins.transforms.engine.blocks.block_files import BlockFolder, reference_of
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 

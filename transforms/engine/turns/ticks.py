@@ -20,10 +20,10 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PCollection
 from apache_beam.utils.timestamp import Timestamp
 
+from beam_joins.columns.sorting import combine_chunks, integers, valid
 from beam_joins.errors import InputError
+from beam_joins.kernels.stream_time import ALWAYS
 from beam_joins.keys.key_columns import Ints
-from beam_joins.sorting import combine_chunks, integers, valid
-from beam_joins.stream_time import ALWAYS
 from beam_joins.transforms.engine.blocks.block_writer import END, TURN, all_timestamped, timestamped
 
 TICK_SECONDS = 1.0

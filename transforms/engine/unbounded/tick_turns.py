@@ -24,8 +24,8 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins.coders.block import concat_batches, read_block, write_block
-from beam_joins.late_placement import behind
-from beam_joins.stream_time import ALWAYS
+from beam_joins.kernels.late_placement import behind
+from beam_joins.kernels.stream_time import ALWAYS
 from beam_joins.transforms.engine.blocks.block_writer import END, TURN, timestamped
 from beam_joins.transforms.engine.blocks.notes import Check, read_note, with_note
 from beam_joins.transforms.engine.turns.operator import Turn

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from apache_beam.coders import BytesCoder
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, StateSpec
 
-from beam_joins.stream_time import ALWAYS
+from beam_joins.kernels.stream_time import ALWAYS
 from beam_joins.transforms.engine.turns.ticks import Ticks
 
 _WHEELS, _BITS = 3, 3

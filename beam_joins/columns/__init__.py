@@ -1,0 +1,1 @@
+"""Columns of keys and positions: order, search and comparison."""

@@ -1,0 +1,1 @@
+"""The elements of tables and streams: changes, windows, combined keys, and their event times."""
