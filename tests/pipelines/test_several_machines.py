@@ -186,6 +186,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory, small: SampleFiles) -> Path
 
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory: pytest.TempPathFactory, inputs: Path) -> Iterator[Machines]:
+    if ROOT.is_relative_to("/tmp"):
+        pytest.skip("the repository lies in /tmp, which each machine has for itself")
     with ExitStack() as stack:
         machines = Machines(stack, tmp_path_factory.mktemp("machines"))
         machines.put(inputs / "in")

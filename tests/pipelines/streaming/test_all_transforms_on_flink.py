@@ -28,6 +28,8 @@ FLAGS = (
     "--python_workers=2",
     "--beam_joins_partitions=3",
 )
+MANY_STAGES = ("--flink_conf=execution.buffer-timeout.interval=100ms", "--max_bundle_time_mills=200")
+"""By default the threads of some 150 stages wake every few milliseconds, which two cores have no time for."""
 
 
 @pytest.fixture
@@ -60,7 +62,9 @@ def test_bounded_input_has_the_same_results_in_a_batch_job(tmp_path: Path, expec
 def test_unbounded_input_has_them_too_with_checkpoints_from_which_it_goes_on_when_all_workers_are_killed(
     tmp_path: Path, expected: list[list[str]]
 ) -> None:
-    with flink_runner(PipelineOptions([*FLAGS, MANY_RESTARTS, "--streaming", "--checkpointing_interval=500"])) as on_flink:
+    with flink_runner(
+        PipelineOptions([*FLAGS, *MANY_STAGES, MANY_RESTARTS, "--streaming", "--checkpointing_interval=500"])
+    ) as on_flink:
         pipeline = beam.Pipeline(options=on_flink)
         result = written_by(pipeline, two_sources(pipeline, idle(arrivals(EVENTS, 14), "right")), tmp_path)
         job = flink_job(result, on_flink)
