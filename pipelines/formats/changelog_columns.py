@@ -257,7 +257,8 @@ class Columns:
                 finer = " (of times microseconds count: write nanoseconds as whole numbers)" if isinstance(value, Decimal) else ""
                 return f"column '{column}' is not a whole number: {shown(value)}{finer}"
             if number is not None and not _LEAST <= number <= _MOST:
-                return f"column '{column}' does not fit in 64 bits: {number}"
+                remedy = f"write its first and last digits into two columns, and name both with {self.flag('sequence_by')}"
+                return f"column '{column}' does not fit in 64 bits: {number}: {remedy}"
         return None
 
 
