@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -22,13 +22,14 @@ from beam_joins.pipelines.changelogs.first_look import (
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes
+from beam_joins.pipelines.formats.csv_text import in_one_layout
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
-from beam_joins.pipelines.formats.envelopes.readers import DEBEZIUM, READERS
+from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, slot_log
-from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.pipelines.formats.layout import Layout, in_one_layout
-from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, Format, format_of, has_format, plain_format, titles_of
+from beam_joins.pipelines.formats.file_parts import File, FormatReader
+from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, Format, format_of, has_format, titles_of
 from beam_joins.transforms.connect import cause, open_file
 
 _ESCAPED: Final = re.compile("[\ud800-\udfff]")
@@ -75,8 +76,8 @@ def find_changelog(
         "delimiter": delimiter,
         "encoding": encoding,
     }.items():
-        having = [each for each in FORMATS if option in each.format.options]
-        if is_given and not {each.name for each in having}.intersection(file.format for file in files):
+        if is_given and not any(option in file.reader.options for file in files):
+            having = [each for each in FORMATS if option in each.format.reader.options]
             named = titles_of(having, *(["envelopes"] if option == "schema" else []))
             raise InputError(f"{columns.flag(option)} is for {named}, and {pattern} finds none")
     return look_into(name, files, columns, keyed_later=keyed_later)
@@ -99,12 +100,9 @@ def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> t
         raise InputError(f"{name}: the name of the file {os.fsencode(unnamed)!r} is no UTF-8: rename it")
     _require_plain(name, pattern, [file.path for file in matched])
     shown = (lambda path: path) if absolute(pattern) == pattern else os.path.relpath
-    if envelopes is None:
-        formats: Sequence[Format] = FORMAT_NAMES
-        described: dict[str, Any] = {}
-    else:
-        formats = tuple(DEBEZIUM) if envelopes.format == "debezium" else ("json lines",)
-        described = {name: getattr(envelopes, name) for name in ("table", "key", "columns", "placeholders")}
+    readers = None if envelopes is None else ENVELOPES[envelopes.format]
+    formats: Sequence[Format] = FORMAT_NAMES if readers is None else tuple(readers)
+    described = {name: getattr(envelopes, name) for name in ("table", "key", "columns", "placeholders") if envelopes is not None}
     return tuple(
         File(
             path=file.path,
@@ -112,12 +110,12 @@ def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> t
             written=file.written,
             digest=file.digest,
             shown=shown(file.path),
-            format=format_ if envelopes is None else DEBEZIUM[format_] if envelopes.format == "debezium" else envelopes.format,
+            reader=format_.format.reader if readers is None else readers[format_.name],
             **described,
         )
         for file in matched
         if not folder or has_format(file.path)
-        for format_ in [format_of(name, shown(file.path), formats).name]
+        for format_ in [format_of(name, shown(file.path), formats)]
     )
 
 
@@ -158,10 +156,12 @@ def look_into(
     try:
         for file in files:
             open_file(file.path).close()
-            if not file.bytes and not READERS[file.format].may_be_empty:
-                raise InputError(f"{name}: {file.shown} is empty, where a file of {file.format} has at least its schema: leave it out")
+            if not file.bytes and not file.reader.may_be_empty:
+                raise InputError(
+                    f"{name}: {file.shown} is empty, where a file of {file.reader.name} has at least its schema: leave it out"
+                )
         evidence, log, absent = NOTHING, None, ""
-        if any(file.format == "wal2json" and not file.look_bytes for file in files):
+        if any(file.reader.spans_files and not file.look_bytes for file in files):
             log = slot_log(name, files, read)
             files = log.files
         if columns.enveloped and files:
@@ -171,7 +171,7 @@ def look_into(
                 evidence = evidence._replace(doubt=evidence.doubt or doubt)
             key = files[0].key or evidence.key
             if not key and not keyed_later:
-                raise InputError(absent or no_key(name, files[0].format, columns))
+                raise InputError(absent or no_key(name, files[0].reader, columns))
             if before is not None:
                 evidence = evidence._replace(whole=evidence.whole or before, doubt="")
             require_one_type(name, key, evidence.types)
@@ -198,13 +198,13 @@ def look_into(
         waiting=() if log is None else log.waiting,
         read=NONE_READ if log is None else log.read,
         absent=absent,
-        beginning=Beginning(files[0].path) if any(file.format == "debezium" for file in files) else None,
+        beginning=Beginning(files[0].path) if any(file.reader.lone_tombstones for file in files) else None,
     )
 
 
-def no_key(name: str, format: str, columns: Columns) -> str:
+def no_key(name: str, reader: FormatReader, columns: Columns) -> str:
     """The sentence on envelopes that do not say a primary key."""
-    remedy = ", or read the slot with include-pk" if format == "wal2json" else ""
+    remedy = f", or {reader.key_remedy}" if reader.key_remedy else ""
     return f"{name}: no change says which columns are its primary key: name them ({columns.flag('key')}, or key=){remedy}"
 
 
@@ -212,9 +212,8 @@ def _looked_into(name: str, file: File, columns: Columns, remembered: Layout) ->
     """The file with its own description of its columns."""
     try:
         of_order = filter(None, (columns.timestamp, columns.sequence, *columns.within))
-        units = {column: READERS[file.format].unit(file, column) for column in of_order}  # all refuse times of day
-        file, plain = replace(file, unit=units.get(columns.timestamp or "")), plain_format(file.format)
-        return file if plain is None or plain.described is None else plain.described(file, columns, remembered)
+        units = {column: file.reader.unit(file, column) for column in of_order}  # all refuse times of day
+        return file.reader.described(replace(file, unit=units.get(columns.timestamp or "")), columns, remembered)
     except (OSError, MissingExtra):
         raise
     except ValueError as error:

@@ -11,7 +11,6 @@ from beam_joins.keys.canonical import encode
 from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import FAR_AHEAD, Ahead, MadeRows
 from beam_joins.pipelines.formats.changelog_columns import KEY, PLACE, TIME, now, reference_at
-from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.exact_rows import ExactRows, row_text
 from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.formats.reading import Reading
@@ -45,7 +44,7 @@ class ColumnReader:
     def made(self, part: Part) -> Iterator[MadeRows]:
         """The records of a part, some at a time."""
         reading = self._reading.of_unit(part.file.unit, digits=bool(part.file.layout))
-        return (made_of(raw, reading) for raw in READERS[part.file.format].rows(part, reading))
+        return (made_of(raw, reading) for raw in part.file.reader.rows(part, reading))
 
 
 def made_of(raw: RawRows, reading: Reading) -> MadeRows:

@@ -13,7 +13,6 @@ from typing import Any, Final
 from beam_joins.elements.iso_times import micros_of_text
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.changelog_columns import Columns, whole_number
-from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import Layout
 
@@ -45,8 +44,8 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
     timed = () if columns.sequence is not None and columns.timestamp in (columns.sequence, *columns.within) else (columns.timestamp,)
     places = [column for column in (columns.sequence, *columns.within) if column is not None and not columns.enveloped]
     for file in files:
-        said = dict(READERS[file.format].types(file))
-        for column, kind in (said or dict.fromkeys(places if READERS[file.format].untyped_columns else (), "int64")).items():
+        said = dict(file.reader.types(file))
+        for column, kind in (said or dict.fromkeys(places if file.reader.untyped_columns else (), "int64")).items():
             if (held := is_time(kind)) is None or column in timed:  # what an event time counts is known of each file
                 continue
             first, where = seen.setdefault(column, (held, file.shown))
@@ -101,16 +100,16 @@ def may_be_positions(values: Collection[Any]) -> bool:
 
 def first_records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
     """The first usable records of the files of each format; an unusable one is the run's business."""
-    formats = dict.fromkeys(file.format for file in files)
-    for format_ in formats:
-        of_format = [file for file in files if file.format == format_]
-        yield from itertools.islice(_records(name, of_format), max(1, LOOK_RECORDS // len(formats)))
+    readers = dict.fromkeys(file.reader for file in files)
+    for reader in readers:
+        of_format = [file for file in files if file.reader == reader]
+        yield from itertools.islice(_records(name, of_format), max(1, LOOK_RECORDS // len(readers)))
 
 
 def _records(name: str, files: Sequence[File]) -> Iterator[tuple[File, dict[str, Any]]]:
     for file in files:
         try:
-            yield from ((file, row) for row in READERS[file.format].first(file))
+            yield from ((file, row) for row in file.reader.first(file))
         except OSError:
             raise
         except ValueError as error:

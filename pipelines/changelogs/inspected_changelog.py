@@ -21,7 +21,7 @@ from beam_joins.pipelines.changelogs.first_look import (
 from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import WITHIN, Columns, reference_at
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence
-from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES, NOT_READ, READERS, SHOWN_BY
+from beam_joins.pipelines.formats.envelopes.readers import NOT_READ, SHOWN_BY
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, Waiting
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import Layout, written_name
@@ -108,7 +108,7 @@ class Changelog:
         """The encoding of bytes in the texts of rows."""
         if self.table is not None:
             return "hexadecimal"
-        return ENVELOPES[self.files[0].format].bytes_text if self.files and self.columns.enveloped else "base64"
+        return self.files[0].reader.bytes_text if self.files else "base64"
 
     @property
     def bytes(self) -> int:
@@ -237,7 +237,7 @@ class Changelog:
         """
         if self.evidence.whole is None or column not in self.remembered:
             return self.evidence.whole is not None
-        has_all = bool(self.evidence.types) or any(file.format == "wal2json" for file in self.files)
+        has_all = bool(self.evidence.types) or any(file.reader.whole_rows for file in self.files)
         return has_all and column not in self.evidence.whole.names
 
     @property
@@ -270,10 +270,10 @@ class Changelog:
 
 def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:
     """The files in parts of about PART_BYTES, numbered from ``first`` on; a compressed one cannot be cut."""
-    cuts = [(file, cut) for file in files for cut in READERS[file.format].cuts(file, PART_BYTES)]
+    cuts = [(file, cut) for file in files for cut in file.reader.cuts(file, PART_BYTES)]
     return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts, first)]
 
 
 def bytes_of(files: Iterable[File]) -> int:
     """About the size of the records of files, before compression."""
-    return sum(file.bytes * (_COMPRESSION if packed_as(file.path) else READERS[file.format].expansion) for file in files)
+    return sum(file.bytes * (_COMPRESSION if packed_as(file.path) else file.reader.expansion) for file in files)

@@ -30,11 +30,12 @@ class Content(NamedTuple):
 class NewFiles:
     """Decides which files are complete: those whose size and time have not changed since the last look.
 
-    >>> growing, whole = (File(path=f"{n}.csv", bytes=n, shown="", format="csv", written=7) for n in (1, 2))
+    >>> from beam_joins.pipelines.formats.csv import CsvReader
+    >>> growing, whole = (File(path=f"{n}.csv", bytes=n, shown="", reader=CsvReader(), written=7) for n in (1, 2))
     >>> arrivals = NewFiles()
     >>> arrivals.whole([growing, whole])
     []
-    >>> [file.path for file in arrivals.whole([File(path="1.csv", bytes=9, shown="", format="csv", written=8), whole])]
+    >>> [file.path for file in arrivals.whole([File(path="1.csv", bytes=9, shown="", reader=CsvReader(), written=8), whole])]
     ['2.csv']
     """
 
@@ -50,10 +51,11 @@ class NewFiles:
 class SeenFiles:
     """The files of one changelog that runs have read, by their absolute paths; they may be deleted later.
 
-    >>> seen = SeenFiles("orders", {"/in/1.jsonl": (3, 17, "78af5f94892f3950")})
-    >>> files = [File(path=f"/in/{n}.jsonl", bytes=3, shown="", format="json lines", written=17) for n in (1, 2)]
+    >>> seen = SeenFiles("orders", {"/in/1.csv": (3, 17, "78af5f94892f3950")})
+    >>> from beam_joins.pipelines.formats.csv import CsvReader
+    >>> files = [File(path=f"/in/{n}.csv", bytes=3, shown="", reader=CsvReader(), written=17) for n in (1, 2)]
     >>> [file.path for file in seen.unseen(files)]
-    ['/in/2.jsonl']
+    ['/in/2.csv']
     """
 
     def __init__(self, name: str, stored: dict[str, Any] | None = None) -> None:

@@ -20,7 +20,6 @@ from beam_joins.pipelines.changelogs.read_log import LogEntries
 from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, RequireDeletes
 from beam_joins.pipelines.formats.changelog_columns import now
 from beam_joins.pipelines.formats.envelopes.debezium_json import TOMBSTONE_ALONE
-from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.transforms.connect import NAMESPACE, as_arrow
@@ -207,12 +206,12 @@ class ReadParts(beam.DoFn):
     @staticmethod
     def _far_ahead(part: Part, ahead: Ahead) -> str:
         days = (ahead.time - now()) // FAR_AHEAD
-        place = READERS[part.file.format].where(part, ahead.place)
+        place = part.file.reader.where(part, ahead.place)
         return f"{part.file.shown}, {place}: {text_of_micros(ahead.time)}, {counted(days, 'day')} ahead"
 
     def _dropped(self, part: Part, place: int, fault: str, among: MadeRows) -> Dropped:
         fault = fault if len(fault) <= _LONGEST_FAULT else f"{fault[:_LONGEST_FAULT]}..."
-        sentence = f"{self._begin}{part.file.shown}, {READERS[part.file.format].where(part, place)}: {fault}"
+        sentence = f"{self._begin}{part.file.shown}, {part.file.reader.where(part, place)}: {fault}"
         if self._on_bad_record == "fail":
             raise InputError(f"{sentence}{self._way_on(len(among.faults), among.records)}")
         return Dropped(BAD_RECORD, sentence, 0)

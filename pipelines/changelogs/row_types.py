@@ -1,16 +1,14 @@
 """Infers the types of a changelog's columns from its files or its first records."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
-from beam_joins.pipelines.formats.columnar import marked
 from beam_joins.pipelines.formats.csv import type_named
 from beam_joins.pipelines.formats.envelopes.look import together
-from beam_joins.pipelines.formats.registry import Format, plain_format
 from beam_joins.pipelines.formats.types.typed_texts import type_of_values
 from beam_joins.transforms.connect import plain_schema
 from beam_joins.values.arrow_types import is_bytes, is_text
@@ -98,12 +96,9 @@ def _declared(changelog: Changelog) -> dict[str, pa.DataType]:
 
 def _schemas(changelog: Changelog) -> Iterator[pa.Schema]:
     declared = _declared(changelog)
-    formats = dict.fromkeys(file.format for file in changelog.files)
-    for file in changelog.files:
-        if (schema_of := _schema_of(file.format)) is not None:
-            schema = plain_schema(schema_of(file.path))
-            yield marked(schema.empty_table()).schema if file.is_unmarked else schema
-    if not all(map(_schema_of, formats)):
+    schemas = [file.reader.schema(file) for file in changelog.files]
+    yield from (plain_schema(schema) for schema in schemas if schema is not None)
+    if any(schema is None for schema in schemas):
         said = {name: kind for file in changelog.files for name, kind in file.layout}
         values = {name: [row[name] for row in changelog.first if row.get(name) is not None] for name in changelog.rows_have}
         kinds = {name: _type_of(each, said.get(name)) for name, each in values.items()}
@@ -119,9 +114,3 @@ def _type_of(values: list[Any], said: str | None) -> pa.DataType:
     kind = type_of_values(values)
     is_wider = said in _EXAMPLES and (not values or (said == "double" and pa.types.is_integer(kind)))
     return type_of_values([*values, _EXAMPLES[said]]) if said is not None and is_wider else kind
-
-
-def _schema_of(format_: Format) -> Callable[[str], pa.Schema] | None:
-    """The function that reads the schema of a file; None for a format whose files have none."""
-    plain = plain_format(format_)
-    return None if plain is None else plain.schema

@@ -9,7 +9,6 @@ from beam_joins.options.operations import DELETES, NULL, UPSERTS, word
 from beam_joins.pipelines.changelogs.changelog_files import look_into
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.command_spec import Side
-from beam_joins.pipelines.formats.envelopes.readers import READERS
 
 _WORDS: Final = {
     "timestamp": {
@@ -84,7 +83,7 @@ def without_absent_defaults(
 
 def _lacking(side: Side, by_default: Collection[str], changelog: Changelog) -> set[str]:
     """Which of ``timestamp``, ``sequence`` and ``delete`` the files do not have, under any name."""
-    said = [[name for name, _ in READERS[file.format].types(file)] for file in changelog.files]
+    said = [[name for name, _ in file.reader.types(file)] for file in changelog.files]
     if changelog.columns.enveloped or not all(said):
         return set()
     names = {name for of_file in said for name in of_file}

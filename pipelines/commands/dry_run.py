@@ -21,7 +21,6 @@ from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.commands.runs_options import changes_as
 from beam_joins.pipelines.commands.single_run import job_alone
 from beam_joins.pipelines.formats.change_records import Anew
-from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.transforms.connect import StateFolder
@@ -100,7 +99,7 @@ def _files(changelog: Changelog) -> Iterator[str]:
     files = changelog.files
     yield f"  {changelog.name}: {counted(len(files), 'file')}, {sum(file.bytes for file in files):,} bytes"
     for file in files[:_FILES_SHOWN]:
-        yield f"    {file.shown}, {file.format}, {file.bytes:,} bytes"
+        yield f"    {file.shown}, {file.reader.name}, {file.bytes:,} bytes"
     if len(files) > _FILES_SHOWN:
         yield f"    and {counted(len(files) - _FILES_SHOWN, 'other file')}"
 
@@ -125,7 +124,7 @@ def _times_of(changelog: Changelog, column: str) -> str:
     """The kinds of the values in the column of times, in words: by its type in each file, or else by the first records."""
     words = dict[str, None]()
     said = {"whole numbers": f"whole numbers in {changelog.columns.unit}", "text": "ISO 8601 text"}
-    for type_ in dict.fromkeys(dict(READERS[file.format].types(file)).get(column, "") for file in changelog.files):
+    for type_ in dict.fromkeys(dict(file.reader.types(file)).get(column, "") for file in changelog.files):
         if is_time(type_) is None:
             words |= dict.fromkeys(
                 [said["text"]] if "string" in type_ else [said.get(each, each) for each in changelog.kinds_of(column)]

@@ -23,8 +23,8 @@ from beam_joins.pipelines.formats.columnar import (
     rows_of_table,
     unit_of,
 )
-from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
-from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.file_format import FileFormat
+from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.first_bytes import foreign_file
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -36,6 +36,9 @@ _MAGIC: Final = b"ARROW1"
 class ArrowReader(FormatReader):
     """Reads Arrow files."""
 
+    name = "arrow"
+    columnar = True
+
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By record batches."""
         with opened(file.path) as batches:
@@ -44,6 +47,10 @@ class ArrowReader(FormatReader):
     def unit(self, file: File, column: str) -> Unit | None:
         """The unit of a column of timestamps."""
         return unit_of(arrow_schema(file.path), column)
+
+    def schema(self, file: File) -> pa.Schema:
+        """The columns of the file's schema."""
+        return arrow_schema(file.path)
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """The columns of the file's schema, and their types."""
@@ -138,4 +145,4 @@ def _batch(batches: pa.ipc.RecordBatchFileReader, number: int) -> pa.RecordBatch
     return batch
 
 
-FORMAT: Final = FileFormat(reader=ArrowReader(), encoder=ArrowEncoder, growing=whole_arrow, schema=arrow_schema, columnar=True)
+FORMAT: Final = FileFormat(reader=ArrowReader(), encoder=ArrowEncoder, growing=whole_arrow)

@@ -18,8 +18,8 @@ from fastavro.write import Writer
 from beam_joins.pipelines.formats.avro_blocks import avro_reason, lacks_codec, records_of_blocks
 from beam_joins.pipelines.formats.changelog_columns import Unit, micros_of, whole_number
 from beam_joins.pipelines.formats.columnar import no_instants
-from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
-from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.file_format import FileFormat
+from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import parts_by_bytes
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of_values
@@ -215,6 +215,8 @@ def _is_instant(logical: str) -> bool:
 class AvroReader(FormatReader):
     """Reads Avro files."""
 
+    name = "avro"
+
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By bytes, to the next block."""
         return parts_by_bytes(file, size)
@@ -225,6 +227,10 @@ class AvroReader(FormatReader):
         if of_day := [kind for kind in kinds if kind.startswith("time-")]:
             raise no_instants(column, of_day[0])
         return "us" if any(map(_is_instant, kinds)) else None
+
+    def schema(self, file: File) -> pa.Schema:
+        """The columns of the file's schema."""
+        return avro_schema(file.path)
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """The columns of the file's schema, and their types."""
@@ -389,4 +395,4 @@ class AvroWriter:
             self._file.close()
 
 
-FORMAT: Final = FileFormat(reader=AvroReader(), encoder=AvroEncoder, growing=whole_avro, schema=avro_schema)
+FORMAT: Final = FileFormat(reader=AvroReader(), encoder=AvroEncoder, growing=whole_avro)

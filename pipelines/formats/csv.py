@@ -31,8 +31,8 @@ from beam_joins.pipelines.formats.csv_text import (
     records_of,
     with_its_text,
 )
-from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
-from beam_joins.pipelines.formats.file_parts import File, Part
+from beam_joins.pipelines.formats.file_format import FileFormat
+from beam_joins.pipelines.formats.file_parts import File, FormatReader, Part
 from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout, Misfit, written_name
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
@@ -119,12 +119,21 @@ def _kind_of(type_: pa.DataType) -> str:
 class CsvReader(FormatReader):
     """Reads CSV files."""
 
+    name = "csv"
+    options = ("schema", "delimiter", "encoding")
     may_be_empty = True
     expansion = 1
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By bytes; a file whose lines do not begin records, or are of another encoding, is not cut."""
         return [(0, 0)] if file.spans_lines or file.encoding else parts_by_bytes(file, size)
+
+    def described(self, file: File, columns: Columns, remembered: Layout) -> File:
+        """The file with its text and the types of its columns."""
+        file = with_its_text(file, *columns.csv, columns.flag("encoding"))
+        declared = tuple(name for name, _ in columns.declared)
+        layout, misfits = layout_of(file, columns.declared, remembered)
+        return replace(file, layout=layout, misfits=misfits, declared=declared)
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """The columns that the file is read with, and their types."""
@@ -394,14 +403,4 @@ def _json_texts(column: pa.Array) -> pa.Array:
     return texts_without_units(column) if pa.types.is_duration(column.type) else texts_of(iso_texts(column))
 
 
-def _described(file: File, columns: Columns, remembered: Layout) -> File:
-    """The file with its text and the types of its columns."""
-    file = with_its_text(file, *columns.csv, columns.flag("encoding"))
-    declared = tuple(name for name, _ in columns.declared)
-    layout, misfits = layout_of(file, columns.declared, remembered)
-    return replace(file, layout=layout, misfits=misfits, declared=declared)
-
-
-FORMAT: Final = FileFormat(
-    reader=CsvReader(), encoder=CsvEncoder, options=("schema", "delimiter", "encoding"), described=_described, nests=False
-)
+FORMAT: Final = FileFormat(reader=CsvReader(), encoder=CsvEncoder, nests=False)

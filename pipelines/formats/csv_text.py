@@ -10,7 +10,7 @@ import numpy as np
 
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.layout import DELIMITERS
+from beam_joins.pipelines.formats.layout import DELIMITERS, widest
 from beam_joins.pipelines.formats.lines import lines_of, open_lines
 
 LOOKED_AT: Final = 1 << 20
@@ -62,6 +62,24 @@ def with_its_text(file: File, delimiter: str, encoding: str, flag: str) -> File:
         if (read := read + len(record)) > LOOKED_AT or spans:
             break
     return replace(file, spans_lines=spans)
+
+
+def in_one_layout(files: Sequence[File]) -> tuple[File, ...]:
+    """The files, whose columns have the same types in all of them: those that hold what each has. A value is the only one that
+    makes text of a column if no other file has text there.
+    """
+    types = widest([file.layout for file in files])
+    texts = {
+        name for file in files for name, kind in file.layout if kind == "string" and name not in [each.column for each in file.misfits]
+    }
+    return tuple(
+        replace(
+            file,
+            layout=tuple((name, types[name]) for name, _ in file.layout),
+            misfits=tuple(each for each in file.misfits if each.column not in texts),
+        )
+        for file in files
+    )
 
 
 def _byte_in(error: UnicodeDecodeError) -> str:

@@ -1,19 +1,20 @@
-"""The files of a changelog and the parts in which they are read in parallel."""
+"""The files of a changelog, the parts in which they are read in parallel, and the readers of formats."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import pyarrow as pa
 from apache_beam.coders import registry
 from pyarrow.fs import PyFileSystem
 
 from beam_joins.coders.values import ValueCoder
-from beam_joins.pipelines.formats.changelog_columns import Unit
+from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.layout import Layout, Misfit
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.pipelines.formats.registry import Format
+from beam_joins.pipelines.formats.types.exact_json import BytesText
 
 Line: TypeAlias = bytes
 PLACES: Final = 1 << 40
@@ -37,7 +38,7 @@ class Storage:
 @dataclass(frozen=True, kw_only=True)
 class File:
     """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user
-    knows it; ``written`` and ``digest`` as in ``ListedFile``.
+    knows it; ``reader`` reads its records; ``written`` and ``digest`` as in ``ListedFile``.
 
     ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has, with ``misfits`` that make
     text of columns there; the types of ``declared`` columns are said, those of others inferred; ``encoding`` is that of its
@@ -54,7 +55,7 @@ class File:
     path: str
     bytes: int
     shown: str
-    format: Format
+    reader: "FormatReader"
     unit: Unit | None = None
     layout: Layout = ()
     misfits: tuple[Misfit, ...] = ()
@@ -77,6 +78,11 @@ class File:
     begin: Line = b""
     end: Line = b""
 
+    @classmethod
+    def at(cls, path: str, reader: "FormatReader") -> Self:
+        """The file at a path, to ask its reader for what it says of its columns."""
+        return cls(path=path, bytes=0, shown=path, reader=reader)
+
 
 @dataclass(frozen=True)
 class Part:
@@ -97,6 +103,69 @@ class Part:
 
 
 registry.register_coder(Part, ValueCoder)
+
+
+@dataclass(frozen=True)
+class FormatReader(ABC):
+    """Reads the files of a format.
+
+    Its functions raise ValueError, one sentence without the path, OSError and EOFError.
+    """
+
+    name: ClassVar[str]
+    """The name of the format, for people."""
+    options: ClassVar[tuple[str, ...]] = ()
+    """The options that say something of its files: ``schema``, ``delimiter``, ``encoding``."""
+    may_be_empty: ClassVar[bool] = False
+    """Whether a file may be without any byte: it has no rows."""
+    expansion: ClassVar[int] = 8
+    """The assumed number of bytes of records per byte of a file."""
+    columnar: ClassVar[bool] = False
+    """Whether files state the types of columns, in which a table in Python has its rows unasked."""
+    untyped_columns: ClassVar[bool] = False
+    """Whether files do not say types of columns, and what orders records are numbers."""
+    bytes_text: ClassVar[BytesText] = "base64"
+    """The encoding of bytes in the texts of rows."""
+    key_remedy: ClassVar[str] = ""
+    """The way to make the tool that writes change events say the primary key."""
+    whole_rows: ClassVar[bool] = False
+    """Whether the row of a change event has all columns of its table, also without a schema."""
+    spans_files: ClassVar[bool] = False
+    """Whether files are one log, in which a transaction may begin in one file and end in another."""
+    lone_tombstones: ClassVar[bool] = False
+    """Whether the tombstones of deletes are there without their keys."""
+
+    @abstractmethod
+    def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
+        """Where the parts of a file of about so many bytes begin and end."""
+
+    def described(self, file: File, columns: Columns, remembered: Layout) -> File:
+        """The file with what it shows of itself, given the columns that options name and the types remembered."""
+        return file
+
+    def schema(self, file: File) -> pa.Schema | None:
+        """The columns that a file states; None for a format whose files state none."""
+        return None
+
+    def unit(self, file: File, column: str) -> Unit | None:
+        """The unit of a column of times, as the file says it; None where it says none."""
+        return None
+
+    def types(self, file: File) -> list[tuple[str, str]]:
+        """The columns that the file itself names, and their types."""
+        return []
+
+    @abstractmethod
+    def first(self, file: File) -> Iterator[dict[str, Any]]:
+        """The records of a file, one by one; an invalid record is left out."""
+
+    @abstractmethod
+    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+        """The records of a part; without ``reading`` all of them are to be read one by one."""
+
+    @abstractmethod
+    def where(self, part: Part, place: int) -> str:
+        """Where in its file a record is, for people."""
 
 
 class Growing(NamedTuple):

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -24,8 +24,8 @@ import pyarrow.json
 from beam_joins.columns.sorting import valid
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.changelog_columns import WITHIN
-from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
-from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat
+from beam_joins.pipelines.formats.file_parts import File, FormatReader, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
 from beam_joins.pipelines.formats.record_batch_parser import FEW, RawRows
@@ -65,6 +65,8 @@ def objects_in(file: File) -> Iterator[dict[str, Any]]:
 class JsonLinesReader(FormatReader):
     """Reads files of JSON lines."""
 
+    name = "json lines"
+    options: ClassVar[tuple[str, ...]] = ("schema",)
     may_be_empty = True
     expansion = 1
     untyped_columns = True
@@ -301,4 +303,4 @@ def _quoted(name: str) -> str:
     return re.escape(json.dumps(name, ensure_ascii=False)[1:-1])
 
 
-FORMAT: Final = FileFormat(reader=JsonLinesReader(), encoder=JsonEncoder, growing=whole_json, options=("schema",), of_json=True)
+FORMAT: Final = FileFormat(reader=JsonLinesReader(), encoder=JsonEncoder, growing=whole_json, of_json=True)

@@ -3,11 +3,7 @@
 import codecs
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
-
-if TYPE_CHECKING:
-    from beam_joins.pipelines.formats.file_parts import File
+from typing import Final, NamedTuple, TypeAlias
 
 Layout: TypeAlias = tuple[tuple[str, str], ...]
 """The names of columns, each with the name of its type."""
@@ -115,24 +111,6 @@ def widest(layouts: Sequence[Layout]) -> dict[str, str]:
     for name, kind in (column for layout in layouts for column in layout):
         kinds.setdefault(name, set()).add(kind)
     return {name: _together(of_column - {UNKNOWN}) for name, of_column in kinds.items()}
-
-
-def in_one_layout(files: "Sequence[File]") -> "tuple[File, ...]":
-    """The files, whose columns have the same types in all of them: those that hold what each has. A value is the only one that
-    makes text of a column if no other file has text there.
-    """
-    types = widest([file.layout for file in files])
-    texts = {
-        name for file in files for name, kind in file.layout if kind == "string" and name not in [each.column for each in file.misfits]
-    }
-    return tuple(
-        replace(
-            file,
-            layout=tuple((name, types[name]) for name, _ in file.layout),
-            misfits=tuple(each for each in file.misfits if each.column not in texts),
-        )
-        for file in files
-    )
 
 
 def _together(kinds: set[str]) -> str:

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.changelog_columns import NANOSECONDS, Columns, Unit, shown
-from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat, FormatReader
-from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
+from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat
+from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Part
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.lines import BLOCK_BYTES, LONGEST_LINE, open_lines
 from beam_joins.pipelines.formats.reading import Reading
@@ -164,6 +164,7 @@ def _in_python(time: Any) -> dt.datetime | str:
 class MsgpackReader(FormatReader):
     """Reads MessagePack files, which are not cut: nothing in them says where a record begins."""
 
+    name = "msgpack"
     may_be_empty = True
     expansion = 1
 
@@ -181,6 +182,22 @@ class MsgpackReader(FormatReader):
                 f"has times and numbers in column '{column}': write them as one, since nothing says what the numbers count"
             )
         return "us"
+
+    def schema(self, file: File) -> pa.Schema:
+        """The columns of the first records, in types that hold their values."""
+        return pa.schema([(name, _type_of(values)) for name, values in _first_values(file).items()])
+
+    def described(self, file: File, columns: Columns, remembered: Layout) -> File:
+        """The file; raises ValueError for times that order its records beside the event time: as numbers they could not be
+        told from those of other files.
+        """
+        values = _first_values(file)
+        for column in filter(None, (columns.sequence, *columns.within)):
+            if any(map(_is_time, values.get(column, ()))):
+                raise ValueError(
+                    f"has times in column '{column}', which orders its records: write whole numbers, or order by the event time"
+                )
+        return file
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The records."""
@@ -225,28 +242,9 @@ def _first_values(file: File) -> dict[str, list[Any]]:
     return values
 
 
-def msgpack_schema(path: str) -> pa.Schema:
-    """The columns of the first records, in types that hold their values."""
-    values = _first_values(File(path=path, bytes=0, shown=path, format="msgpack"))
-    return pa.schema([(name, _type_of(each)) for name, each in values.items()])
-
-
 def _type_of(values: list[Any]) -> pa.DataType:
     in_python, are_times = [_converted(value, _in_python) for value in values], all(map(_is_time, values))
     return pa.timestamp("ns", "UTC") if are_times and str in map(type, in_python) else type_of_values(in_python)
-
-
-def _described(file: File, columns: Columns, remembered: Layout) -> File:
-    """The file; raises ValueError for times that order its records beside the event time: as numbers they could not be told
-    from those of other files.
-    """
-    values = _first_values(file)
-    for column in filter(None, (columns.sequence, *columns.within)):
-        if any(map(_is_time, values.get(column, ()))):
-            raise ValueError(
-                f"has times in column '{column}', which orders its records: write whole numbers, or order by the event time"
-            )
-    return file
 
 
 class MsgpackEncoder:
@@ -301,4 +299,4 @@ def _number(number: Decimal) -> int | str:
     return int(number) if is_whole else f"{number:f}"
 
 
-FORMAT: Final = FileFormat(reader=MsgpackReader(), encoder=MsgpackEncoder, schema=msgpack_schema, described=_described)
+FORMAT: Final = FileFormat(reader=MsgpackReader(), encoder=MsgpackEncoder)

@@ -27,13 +27,13 @@ from beam_joins.pipelines.formats.columnar import (
     rows_of_table,
     unit_of,
 )
-from beam_joins.pipelines.formats.file_format import FileFormat, FormatReader
-from beam_joins.pipelines.formats.file_parts import PLACES, File, Growing, NotWhole, Part, Storage, Whole
+from beam_joins.pipelines.formats.file_format import FileFormat
+from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Growing, NotWhole, Part, Storage, Whole
 from beam_joins.pipelines.formats.first_bytes import foreign_file
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.transforms.connect import open_file
+from beam_joins.transforms.connect import open_file, plain_schema
 
 _MAGIC: Final = b"PAR1"
 _INT96: Final = "INT96"
@@ -41,6 +41,9 @@ _INT96: Final = "INT96"
 
 class ParquetReader(FormatReader):
     """Reads Parquet files."""
+
+    name = "parquet"
+    columnar = True
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By row groups."""
@@ -51,6 +54,16 @@ class ParquetReader(FormatReader):
         """The unit of a column of timestamps."""
         with opened(file.path) as parquet:
             return unit_of(parquet.schema_arrow, column)
+
+    def schema(self, file: File) -> pa.Schema:
+        """The columns of the file's schema."""
+        with opened(file.path) as parquet:
+            schema = plain_schema(readable_schema(parquet.schema_arrow))
+        return marked(schema.empty_table()).schema if file.is_unmarked else schema
+
+    def described(self, file: File, columns: Columns, remembered: Layout) -> File:
+        """The file, whose bytes are text where the operation is bytes: a writer that does not mark that marks no text."""
+        return replace(file, is_unmarked=dict(self.types(file)).get(columns.delete or "") == "binary")
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """The columns of the file's schema, and their types."""
@@ -125,12 +138,6 @@ def whole_parquet(file: Growing) -> Iterator[Whole]:
             yield group + 1, partial(rows_of_table, parquet.read_row_group(group, columns=columns), group * PLACES)
 
 
-def parquet_schema(path: str) -> pa.Schema:
-    """The columns of a file; raises ValueError as :func:`opened` does."""
-    with opened(path) as parquet:
-        return readable_schema(parquet.schema_arrow)
-
-
 def require_held(
     path: str,
     parquet: pq.ParquetFile,
@@ -166,11 +173,4 @@ class ParquetEncoder(StructEncoder):
         return RowsWriter(file, pq.ParquetWriter(file, self._columns))
 
 
-def _described(file: File, columns: Columns, remembered: Layout) -> File:
-    """The file, whose bytes are text where the operation is bytes: a writer that does not mark that marks no text."""
-    return replace(file, is_unmarked=dict(FORMAT.reader.types(file)).get(columns.delete or "") == "binary")
-
-
-FORMAT: Final = FileFormat(
-    reader=ParquetReader(), encoder=ParquetEncoder, growing=whole_parquet, schema=parquet_schema, columnar=True, described=_described
-)
+FORMAT: Final = FileFormat(reader=ParquetReader(), encoder=ParquetEncoder, growing=whole_parquet)

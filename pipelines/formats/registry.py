@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from beam_joins.pipelines.formats.file_format import FileFormat
 
 Format: TypeAlias = str
-"""The name of a format: one of :data:`~beam_joins.pipelines.formats.envelopes.readers.READERS`."""
+"""The name of a format: one of :data:`FORMATS`."""
 PACKED: Final = (".gz", ".bz2", ".zst")
 """The suffixes of compressed files, behind those of their format."""
 
@@ -74,11 +74,6 @@ def file_format(name: Format) -> "FileFormat":
     module = import_module(f"beam_joins.pipelines.formats.{name.replace(' ', '_')}")
     declared: FileFormat = module.FORMAT
     return declared
-
-
-def plain_format(name: Format) -> "FileFormat | None":
-    """The format of a name; ``None`` for one of envelopes."""
-    return file_format(name) if name in FORMAT_NAMES else None
 
 
 def format_of(what: str, path: str, formats: Sequence[Format] = FORMAT_NAMES) -> FormatName:

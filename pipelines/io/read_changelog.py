@@ -15,7 +15,6 @@ from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.csv import layout_by
-from beam_joins.pipelines.formats.registry import file_format
 from beam_joins.pipelines.io.sources.changelog_rows import (
     ChangelogRows,
     ReadFiles,
@@ -177,10 +176,9 @@ def _schema_of(changelog: Changelog) -> pa.Schema | None:
     """The columns of the first file, where all files say which they have, whose values then are typed without
     being asked for: in the types that hold what all files have in them, such as milliseconds and microseconds.
     """
-    formats = [(file.path, file_format(file.format)) for file in changelog.files]
-    if not all(each.columnar for _, each in formats):
+    if not all(file.reader.columnar for file in changelog.files):
         return None
-    schemas = [plain_schema(each.schema(path)) for path, each in formats if each.schema is not None]
+    schemas = [plain_schema(schema) for file in changelog.files if (schema := file.reader.schema(file)) is not None]
     names = schemas[0].names
     try:
         return common_schema([pa.schema([field for field in schema if field.name in names]) for schema in schemas])

@@ -22,7 +22,6 @@ from beam_joins.pipelines.changelogs.column_reader import ColumnReader, made_of
 from beam_joins.pipelines.changelogs.read_records import MadeRows, OnBadRecord, ReadParts, RecordReader
 from beam_joins.pipelines.commands.sample.sample_files import ORDER_SCHEMA
 from beam_joins.pipelines.formats.changelog_columns import PLACE, Columns, Envelopes, enveloped
-from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -148,7 +147,7 @@ class _OneByOne:
 
     def made(self, part: Part) -> Iterator[MadeRows]:
         reading = self._reading.of_unit(part.file.unit, digits=bool(part.file.layout))
-        for raw in READERS[part.file.format].rows(part, reading):
+        for raw in part.file.reader.rows(part, reading):
             yield made_of(RawRows(raw.places, raw.row), reading)
 
 

@@ -17,7 +17,7 @@ from beam_joins.io import ReadChangelog
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.formats.changelog_columns import Columns
-from beam_joins.pipelines.formats.envelopes.readers import READERS
+from beam_joins.pipelines.formats.csv import CsvReader
 from beam_joins.pipelines.formats.reading import Reading
 from tests.pipelines.join_run import refused
 from tests.pipelines.orders_run import Run, read_lines
@@ -47,8 +47,8 @@ def both_ways(path: Path, columns: Columns = COLUMNS) -> tuple[list[Any], list[A
     for part in changelog.parts():
         for made in ColumnReader(reading).made(part):
             many += [line for batch in made.elements for line in batch["json lines"].to_pylist()]
-            faults += [f"{READERS['csv'].where(part, place)}: {fault}" for place, fault in made.faults]
-        for raw in READERS["csv"].rows(part, None):
+            faults += [f"{CsvReader().where(part, place)}: {fault}" for place, fault in made.faults]
+        for raw in CsvReader().rows(part, None):
             one += [row for n in range(len(raw.places)) if isinstance(row := raw.row(n), dict)]
     return list(map(orjson.loads, many)), one, faults
 

@@ -22,8 +22,8 @@ from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.formats.changelog_columns import enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
-from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
+from beam_joins.pipelines.formats.envelopes.sources import DebeziumLines
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.tables.arrivals import Life
@@ -299,8 +299,8 @@ def test_a_change_that_nothing_but_its_line_orders_may_be_sent_twice(tmp_path: P
     (tmp_path / "whole.jsonl").write_text("".join(json.dumps({"op": "c", "after": {"id": n}, "source": table}) + "\n" for n in (1, 2)))
     for name, come in (("log", [True, True, False]), ("whole", [True, True])):
         path = tmp_path / f"{name}.jsonl"
-        file = File(path=str(path), bytes=path.stat().st_size, shown=name, format="debezium")
-        (marked,) = ENVELOPES["debezium"].marked(Part(0, file, 0, file.bytes))
+        file = File(path=str(path), bytes=path.stat().st_size, shown=name, reader=DebeziumLines())
+        (marked,) = DebeziumLines().marked(Part(0, file, 0, file.bytes))
         lives = [Life.of(json.loads(text)["(life)"]) for text in marked.texts]
         assert [life.arrives for life in lives] == come
         assert {life.again for life in lives if life.arrives} == {name == "log"}
@@ -406,7 +406,7 @@ def an_event(table: str, key: int = 1, **marks: Any) -> dict[str, Any]:
 def looked_into(*events: Any, table: str, look_bytes: int = 0, is_known: bool = False) -> Changelog:
     path = Path("events.jsonl").absolute()
     path.write_text("".join(each if isinstance(each, str) else f"{json.dumps(each)}\n" for each in events))
-    file = File(path=str(path), bytes=path.stat().st_size, shown=path.name, format="debezium", table=table, key=("id",))
+    file = File(path=str(path), bytes=path.stat().st_size, shown=path.name, reader=DebeziumLines(), table=table, key=("id",))
     return look_into("rows", (replace(file, look_bytes=look_bytes),), enveloped(""), is_known=is_known)
 
 

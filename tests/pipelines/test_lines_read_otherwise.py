@@ -126,7 +126,9 @@ def test_digits_that_may_be_no_number_are_refused_in_a_column_that_is_not_declar
     kind, text = kind_and_text.split()
     path = tmp_path / "zips.csv"
     path.write_text(f"zip,id\n94107,1\n{text},2\n")
-    file = File(path=str(path), bytes=path.stat().st_size, shown=path.name, format="csv", layout=(("zip", kind), ("id", "int64")))
+    file = File(
+        path=str(path), bytes=path.stat().st_size, shown=path.name, reader=CsvReader(), layout=(("zip", kind), ("id", "int64"))
+    )
     reading = Reading(columns=Columns(key=("id",), timestamp="id", side="left"), key=("whole numbers",))
     for read in (reading, None):
         raw = next(CsvReader().rows(Part(0, file, 0, file.bytes), read))

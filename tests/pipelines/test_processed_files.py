@@ -8,8 +8,9 @@ import pytest
 from beam_joins import InputError
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.formats.file_parts import File
+from beam_joins.pipelines.formats.json_lines import JsonLinesReader
 
-FILE = File(path="s3://in/a.jsonl", bytes=3, shown="s3://in/a.jsonl", format="json lines", written=17, digest='"abc"')
+FILE = File(path="s3://in/a.jsonl", bytes=3, shown="s3://in/a.jsonl", reader=JsonLinesReader(), written=17, digest='"abc"')
 
 
 def after_a_run(file: File = FILE) -> SeenFiles:

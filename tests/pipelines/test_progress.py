@@ -12,11 +12,12 @@ from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.read_log import LogEntries, ReadLog
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.formats.file_parts import File, Part
+from beam_joins.pipelines.formats.json_lines import JsonLinesReader
 from tests.pipelines.orders_run import Run
 
 
 def part(number: int, size: int = 1_000) -> Part:
-    return Part(number, File(path=f"{number}.jsonl", bytes=size, shown="", format="json lines"), 0, size)
+    return Part(number, File(path=f"{number}.jsonl", bytes=size, shown="", reader=JsonLinesReader()), 0, size)
 
 
 class Terminal(io.StringIO):

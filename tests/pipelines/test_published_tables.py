@@ -7,8 +7,7 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.pgoutput import Column, LoggedChange, Pgoutput, Table
-from beam_joins.pipelines.formats.envelopes.readers import READERS, SLOT
-from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
+from beam_joins.pipelines.formats.envelopes.slot_changes import SlotChanges, TableFile
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.io.sources.published_tables import PublishedTable
 
@@ -167,8 +166,8 @@ def rows(path: Path, changes: list[tuple[Table, LoggedChange]], key: tuple[str, 
     table_file = TableFile(path.open("wb"), str(path), changes[0][0])
     for _, change in changes:
         table_file.write(change, 0)
-    file = File(path=str(path), bytes=table_file.close(), shown="slot, t", format=SLOT, key=key)
-    return [{name: value for name, value in row.items() if value is not None} for row in READERS[SLOT].first(file)]
+    file = File(path=str(path), bytes=table_file.close(), shown="slot, t", reader=SlotChanges(), key=key)
+    return [{name: value for name, value in row.items() if value is not None} for row in file.reader.first(file)]
 
 
 T = {7: Table("public", "t", (), ("id",))}

@@ -155,7 +155,12 @@ def both(source: Any, data: bytes, reading: Reading, layout: Layout = ()) -> tup
     with tempfile.NamedTemporaryFile(suffix=".x") as file:
         file.write(data)
         file.flush()
-        part = Part(3, File(path=file.name, bytes=len(data), shown="o", format="csv" if layout else "json lines", layout=layout), 0, 0)
+        part = Part(
+            3,
+            File(path=file.name, bytes=len(data), shown="o", reader=CsvReader() if layout else JsonLinesReader(), layout=layout),
+            0,
+            0,
+        )
         one, other = (records(source, part, reading, one_by_one) for one_by_one in (False, True))
     return one, other
 
@@ -333,7 +338,7 @@ def test_values_of_avros_logical_types_have_no_unit(tmp_path: Path, kind: dict[s
     with path.open("wb") as file:
         fields = [{"name": "v", "type": ["null", kind]}]
         fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"v": aware}, {"v": None}])
-    file_ = File(path=str(path), bytes=path.stat().st_size, shown="a.avro", format="avro")
+    file_ = File(path=str(path), bytes=path.stat().st_size, shown="a.avro", reader=AvroReader())
     assert list(AvroReader().first(file_)) == [{"v": told}, {"v": None}]
     if kind["logicalType"].startswith("time-"):
         with pytest.raises(ValueError, match="has times of day in column 'v' .*: take a column with the date as well"):
@@ -443,7 +448,7 @@ def test_rows_as_they_usually_are_are_never_read_one_by_one(written: Callable[[A
     row = {name: json.loads(value) for name, value in GOOD.items()}
     path = tmp_path / "o.jsonl"
     path.write_text("".join(f"{written({**row, 'id': n})}\n" for n in range(50)))
-    part = Part(0, File(path=str(path), bytes=path.stat().st_size, shown="o", format="json lines"), 0, 0)
+    part = Part(0, File(path=str(path), bytes=path.stat().st_size, shown="o", reader=JsonLinesReader()), 0, 0)
     (raw,) = JsonLinesReader().rows(part, READING)
     batch, sure = many_at_a_time(raw, READING)
     assert sure.all()

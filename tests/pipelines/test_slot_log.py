@@ -22,8 +22,8 @@ from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.changelogs.changelog_files import find_files
 from beam_joins.pipelines.formats.changelog_columns import Envelopes
 from beam_joins.pipelines.formats.envelopes import slot_lines
-from beam_joins.pipelines.formats.envelopes.readers import READERS
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
+from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
 from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, slot_log
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import Part
@@ -106,8 +106,8 @@ def read(folder: Path, starts: dict[str, int], names: list[str], before: ReadBef
     log = slot_log("rows", [replace(file, start=starts.get(file.path, 0), table="*") for file in actual], before)
     changes: Counter[Any] = Counter()
     for number, file in enumerate(log.files):
-        for start, stop in READERS["wal2json"].cuts(file, 1):
-            for marked in READERS["wal2json"].marked(Part(number, file, start, stop)):  # type: ignore[attr-defined]
+        for start, stop in SlotLines().cuts(file, 1):
+            for marked in SlotLines().marked(Part(number, file, start, stop)):
                 assert not marked.faults
                 changes.update(marked.texts)
     return changes, log
@@ -205,7 +205,7 @@ def test_a_line_that_cannot_be_read_takes_no_other_one_with_it(tmp_path_factory:
     folder = tmp_path_factory.mktemp("log")
     (folder / "whole.jsonl").write_bytes(b"".join(lines))
     (file,) = find_files("rows", str(folder), ENVELOPES)
-    expected = [change.row for change in READERS["wal2json"].changes(file)]  # type: ignore[attr-defined]
+    expected = [change.row for change in SlotLines().changes(file)]
     if b'"columns"' in lines[bad]:
         del expected[sum(b'"columns"' in line for line in lines[:bad])]
     lines[bad] = chance.choice([b"no JSON\n", lines[bad][:-9] + b"\n", b'{"action":7}\n'])
@@ -213,7 +213,7 @@ def test_a_line_that_cannot_be_read_takes_no_other_one_with_it(tmp_path_factory:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(slot_lines, "_MOST_HELD", held)
         (file,) = find_files("rows", str(folder), ENVELOPES)
-        actual = list(READERS["wal2json"].marked(Part(0, replace(file, table="*"), 0, 0)))  # type: ignore[attr-defined]
+        actual = list(SlotLines().marked(Part(0, replace(file, table="*"), 0, 0)))
     assert sum(len(marked.faults) for marked in actual) == 1
     rows = [json.loads(text) for marked in actual for text in marked.texts if text != b"null"]
     assert [{name: row[name] for name in ("id", "text")} for row in rows] == list(map(json.loads, expected))

@@ -47,7 +47,7 @@ def test_a_byte_order_mark_before_envelopes_is_none_of_them(tmp_path: Path) -> N
     path = tmp_path / "a.jsonl"
     event = {"op": "c", "after": {"id": 1}, "source": {"lsn": 1, "ts_us": 1, "connector": "postgresql", "table": "t", "schema": "s"}}
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(event).encode() + b"\n")
-    file = File(path=str(path), bytes=path.stat().st_size, shown="a.jsonl", format="debezium")
+    file = File(path=str(path), bytes=path.stat().st_size, shown="a.jsonl", reader=DebeziumLines())
     assert not DebeziumLines().has_faults(file)
     assert len(list(DebeziumLines().changes(file))) == 1
 

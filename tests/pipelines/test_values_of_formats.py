@@ -20,16 +20,17 @@ from pyarrow import feather
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
-from beam_joins.pipelines.formats.arrow import ArrowReader, arrow_schema, whole_arrow
+from beam_joins.pipelines.formats.arrow import ArrowReader, whole_arrow
 from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, whole_avro, with_uuids_as_text
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.columnar import column_rows, row_dicts
 from beam_joins.pipelines.formats.csv import CsvEncoder
 from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Part
 from beam_joins.pipelines.formats.json_lines import JsonEncoder, JsonLinesReader, whole_json
-from beam_joins.pipelines.formats.msgpack import MsgpackEncoder, MsgpackReader, msgpack_schema
-from beam_joins.pipelines.formats.parquet import ParquetReader, parquet_schema, whole_parquet
+from beam_joins.pipelines.formats.msgpack import MsgpackEncoder, MsgpackReader
+from beam_joins.pipelines.formats.parquet import ParquetReader, whole_parquet
 from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.registry import file_format
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, nested_texts, stored, texts_of, texts_without_units
 from beam_joins.pipelines.formats.types.kafka_connect import rows_of
@@ -70,7 +71,7 @@ def avro_of(**columns: pa.Array) -> list[Any]:
 
 
 def file_of(path: Path, format: str) -> File:
-    return File(path=str(path), bytes=path.stat().st_size, shown=path.name, format=format)
+    return File(path=str(path), bytes=path.stat().st_size, shown=path.name, reader=file_format(format).reader)
 
 
 def write_avro(path: Path, kind: Any, *values: Any) -> File:
@@ -247,11 +248,9 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path, suffix: str, nested
         pq.write_table(table, path)
     else:
         feather.write_feather(table, str(path))
-    source, schema, whole = (
-        (ParquetReader(), parquet_schema, whole_parquet) if suffix == "parquet" else (ArrowReader(), arrow_schema, whole_arrow)
-    )
-    growing = Growing(str(path), 0, True, None)
-    for read in (lambda: source.types(file_of(path, suffix)), lambda: schema(str(path)), lambda: list(whole(growing))):
+    reader, whole = (ParquetReader(), whole_parquet) if suffix == "parquet" else (ArrowReader(), whole_arrow)
+    file, growing = file_of(path, suffix), Growing(str(path), 0, True, None)
+    for read in (lambda: reader.types(file), lambda: reader.schema(file), lambda: list(whole(growing))):
         with pytest.raises(ValueError, match=r"^has two columns 'a\.b', where each has a name of its own"):
             read()
 
@@ -377,7 +376,7 @@ def test_values_of_messagepack_are_exact_and_damage_is_told_with_the_number_of_t
     ]
     first, second = MsgpackReader().first(file)
     assert (first["at"], first["far"], second["at"]) == (MICROS, FAR * 1_000_000, Decimal("-0.001"))
-    assert msgpack_schema(str(path)).field("at").type == AT_NS
+    assert MsgpackReader().schema(file).field("at").type == AT_NS
     assert MsgpackReader().where(Part(3, file, 0, 0), raw.places[3].as_py()) == "record 4"
     for end, sentence in (
         (b"\x81\xa1a", "^is cut off within record 3$"),

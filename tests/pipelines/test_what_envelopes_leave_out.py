@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
-from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
+from beam_joins.pipelines.formats.envelopes.sources import DebeziumLines
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import File, Part
 from tests.pipelines.naive_orders import Row
@@ -154,6 +154,6 @@ def test_a_sequence_without_places_and_a_row_nested_too_deeply_are_no_accident(o
     assert (change.position, change.order) == (8, 0)
     deep = b'{"op":"c","after":' + b"[" * 9_000 + b"]" * 9_000 + b',"source":{"lsn":1}}'
     Path("deep.jsonl").write_bytes(deep)
-    file = File(path="deep.jsonl", bytes=len(deep), shown="deep.jsonl", format="debezium", written=0)
-    (marked,) = ENVELOPES["debezium"].marked(Part(0, file, 0, 0))
+    file = File(path="deep.jsonl", bytes=len(deep), shown="deep.jsonl", reader=DebeziumLines(), written=0)
+    (marked,) = DebeziumLines().marked(Part(0, file, 0, 0))
     assert marked.faults == {0: "nested too deeply"}

@@ -20,7 +20,6 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands import programs as commands
-from beam_joins.pipelines.formats.envelopes.readers import READERS, SLOT
 from beam_joins.pipelines.io.sources.slot_rounds import advance, read_round
 from beam_joins.pipelines.io.sources.table_snapshots import Slot
 from tests import programs
@@ -130,7 +129,7 @@ class Rounds:
             rows = {} if again else self._tables.setdefault(table, {})
             self._tables[table] = rows
             for file in read.files_of(table, ("id",)):
-                for change in READERS[SLOT].first(file):
+                for change in file.reader.first(file):
                     _apply(change, rows)
         advance(slot, read)
         for table, rows in self._tables.items():

@@ -31,6 +31,8 @@ class DeltaChanges(ParquetReader):
     of an update is a delete, for its key may be another one; it is left out where the new row with its key is beside it.
     """
 
+    name = "delta"
+
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By row groups; a small file (a table may have many) is one part, and is not opened for that."""
         return [(0, 0)] if file.bytes <= size else super().cuts(file, size)

@@ -1,21 +1,22 @@
 """Reads files of change events as lines of JSON: the row, with the columns that the envelope adds."""
 
 import itertools
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
+from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Columns, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
-from beam_joins.pipelines.formats.file_parts import File, Part
+from beam_joins.pipelines.formats.file_parts import File, FormatReader, Part
 from beam_joins.pipelines.formats.json_lines import json_rows
+from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.pipelines.formats.types.exact_json import BytesText, object_of
+from beam_joins.pipelines.formats.types.exact_json import object_of
 from beam_joins.tables.arrivals import Life
 from beam_joins.transforms.connect import IN_TIME
 from beam_joins.values.schema_evolution import narrowing
@@ -34,13 +35,10 @@ class Marked(NamedTuple):
     skipped: Counter[str]
 
 
-class Enveloped(ABC):
-    """Reads files of envelopes, beside the :class:`~beam_joins.pipelines.formats.file_format.FormatReader` of their format,
-    which cuts them.
-    """
+class Enveloped(FormatReader):
+    """Reads files of envelopes, beside the reader of the format that they are written in, which cuts them."""
 
-    bytes_text: BytesText = "base64"
-    """The encoding of bytes in the rows."""
+    options: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def _envelope(self, file: File) -> Envelope:
@@ -49,6 +47,14 @@ class Enveloped(ABC):
     @abstractmethod
     def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
         """The lines or records of a part, each with its place, some at a time."""
+
+    def described(self, file: File, columns: Columns, remembered: Layout) -> File:
+        """The file: its envelopes describe themselves."""
+        return file
+
+    def schema(self, file: File) -> pa.Schema | None:
+        """None: the columns of the rows are not those of the file."""
+        return None
 
     def unit(self, file: File, column: str) -> Unit | None:
         """The unit of the envelopes' times."""

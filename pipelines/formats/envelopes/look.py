@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
+from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, RowChange, is_pattern, require_one_table
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.registry import packed_as
@@ -120,7 +120,7 @@ def absent_table(name: str, files: Sequence[File]) -> tuple[str, str]:
     sentence = sentence_on(name, files[0].table, tables)
     if sentence and any(0 < file.look_bytes < file.bytes or (file.look_bytes and packed_as(file.path)) for file in files):
         return "", f"{sentence} (only the beginning of each file was looked at)"
-    if sentence and (bad := next((file for file in files if ENVELOPES[file.format].has_faults(file)), None)):
+    if sentence and (bad := next((file for file in files if _reader(file).has_faults(file)), None)):
         return "", f"{sentence} (but {bad.shown} has events that cannot be used)"  # which the run is to name
     return sentence, ""
 
@@ -129,11 +129,16 @@ def changes_in(name: str, files: Sequence[File]) -> Iterator[RowChange]:
     """The changes in files of envelopes. Raises InputError."""
     for file in files:
         try:
-            yield from ENVELOPES[file.format].changes(replace(file, columns=None))
+            yield from _reader(file).changes(replace(file, columns=None))
         except OSError:
             raise
         except ValueError as error:
             raise InputError(f"{name}: {file.shown} {error}") from error
+
+
+def _reader(file: File) -> Enveloped:
+    assert isinstance(file.reader, Enveloped), file
+    return file.reader
 
 
 def together(name: str, schemas: Iterable[pa.Schema]) -> pa.Schema:

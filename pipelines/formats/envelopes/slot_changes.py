@@ -21,8 +21,7 @@ from beam_joins.pipelines.formats.arrow import opened, record_batches
 from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.pgoutput import BEFORE, Column, LoggedChange, Table, no_text
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, UPSERT, lists_of_names
-from beam_joins.pipelines.formats.file_format import FormatReader
-from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
+from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
 from beam_joins.pipelines.formats.types.json_text import NULL, joined, objects
@@ -125,6 +124,8 @@ def _lists(count: int) -> list[list[Any]]:
 class SlotChanges(FormatReader):
     """Reads spooled changes."""
 
+    name = "changes of a slot"
+    bytes_text = "hexadecimal"
     expansion = 1
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:

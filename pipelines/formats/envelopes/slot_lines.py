@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from beam_joins.pipelines.formats.envelopes.row_change import lsn
+from beam_joins.pipelines.formats.envelopes.row_change import Envelope, lsn
 from beam_joins.pipelines.formats.envelopes.sources import EnvelopeLines
+from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.lines import whole_lines
 
@@ -94,7 +95,14 @@ class SlotLines(EnvelopeLines):
     before its first line and ``end`` behind its last.
     """
 
+    name = "wal2json"
     bytes_text = "hexadecimal"
+    key_remedy = "read the slot with include-pk"
+    whole_rows = True
+    spans_files = True
+
+    def _envelope(self, file: File) -> Envelope:
+        return Wal2Json(file.key, file.table, file.columns)
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """One, or none where all of the file waits."""

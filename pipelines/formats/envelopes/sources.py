@@ -1,8 +1,8 @@
-"""The serializations that envelopes are read from: lines of JSON, AvroReader records, rows of ParquetReader and ArrowReader."""
+"""Readers of envelopes by what they are written in: lines of JSON, records of Avro, rows of Parquet and Arrow."""
 
 import io
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from beam_joins.pipelines.formats.columnar import readable
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.debezium_records import DebeziumRecords
 from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
+from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLinesReader
@@ -22,18 +23,10 @@ from beam_joins.pipelines.formats.parquet import ParquetReader, opened
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows, rows_of_avro, rows_of_columns
 
 _RECORDS: Final = 4096
-OfLines = Callable[[tuple[str, ...], str, pa.Schema | None], Envelope]
-"""Makes the interpreter of lines, given the columns of the key, the table, and the columns of its rows."""
 
 
 class EnvelopeLines(Enveloped, JsonLinesReader):
-    """Lines of JSON."""
-
-    def __init__(self, envelope: OfLines) -> None:
-        self._of_lines = envelope
-
-    def _envelope(self, file: File) -> Envelope:
-        return self._of_lines(file.key, file.table, file.columns)
+    """Envelopes as lines of JSON."""
 
     def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
         for place, data in whole_lines(part):
@@ -48,15 +41,26 @@ class EnvelopeLines(Enveloped, JsonLinesReader):
 class DebeziumLines(EnvelopeLines):
     """Debezium's events as lines of JSON."""
 
-    def __init__(self) -> None:
-        super().__init__(DebeziumJson)
+    name = "debezium"
+    lone_tombstones = True
 
     def _envelope(self, file: File) -> Envelope:
         return DebeziumJson(file.key, file.table, file.columns, file.placeholders, in_files=True)
 
 
+class MaxwellLines(EnvelopeLines):
+    """Maxwell's events as lines of JSON."""
+
+    name = "maxwell"
+
+    def _envelope(self, file: File) -> Envelope:
+        return Maxwell(file.key, file.table, file.columns)
+
+
 class DebeziumAvro(Enveloped, AvroReader):
-    """Debezium's events as records of AvroReader."""
+    """Debezium's events as records of Avro."""
+
+    name = "debezium avro"
 
     def _envelope(self, file: File) -> Envelope:
         return DebeziumRecords(partial(rows_of_avro, read_schema(file.path)), file.table, file.placeholders, file.key)
@@ -68,7 +72,9 @@ class DebeziumAvro(Enveloped, AvroReader):
 
 
 class DebeziumParquet(Enveloped, ParquetReader):
-    """Debezium's events as rows of ParquetReader."""
+    """Debezium's events as rows of Parquet."""
+
+    name = "debezium parquet"
 
     def _envelope(self, file: File) -> Envelope:
         with opened(file.path) as parquet:
@@ -84,7 +90,9 @@ class DebeziumParquet(Enveloped, ParquetReader):
 
 
 class DebeziumArrow(Enveloped, ArrowReader):
-    """Debezium's events as rows of ArrowReader IPC."""
+    """Debezium's events as rows of Arrow IPC."""
+
+    name = "debezium arrow"
 
     def _envelope(self, file: File) -> Envelope:
         return DebeziumRecords(partial(_columns_at, arrow_schema(file.path)), file.table, file.placeholders, file.key)

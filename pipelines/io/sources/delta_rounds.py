@@ -25,8 +25,7 @@ from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, is_local
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.formats.changelog_columns import POSITION, TIME
-from beam_joins.pipelines.formats.envelopes.delta_changes import CHANGE_TYPE, DELETED, INSERTED
-from beam_joins.pipelines.formats.envelopes.readers import DELTA
+from beam_joins.pipelines.formats.envelopes.delta_changes import CHANGE_TYPE, DELETED, INSERTED, DeltaChanges
 from beam_joins.pipelines.formats.file_parts import File, Storage
 from beam_joins.pipelines.formats.parquet import ParquetEncoder
 from beam_joins.pipelines.formats.reading import Kind
@@ -273,7 +272,9 @@ class _Reader:
         else:
             storage = Storage(root, tuple(self._source.options.items()))
         shown = f"{self._source.shown}, {path}"
-        return File(path=name, bytes=size, shown=shown, format=DELTA, columns=self._columns, constants=constants, storage=storage)
+        return File(
+            path=name, bytes=size, shown=shown, reader=DeltaChanges(), columns=self._columns, constants=constants, storage=storage
+        )
 
     def _written(self, folder: str, constants: tuple[tuple[str, Any], ...], most_rows: int | None) -> File:
         """A file with the rows of the table, which the package reads."""
@@ -291,7 +292,7 @@ class _Reader:
                 break
         with writing(path):
             writer.close()
-        return File(path=path, bytes=size, shown=self._source.shown, format=DELTA, columns=self._columns, constants=constants)
+        return File(path=path, bytes=size, shown=self._source.shown, reader=DeltaChanges(), columns=self._columns, constants=constants)
 
 
 def _changed_files(actions: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str]]:

@@ -73,7 +73,7 @@ class EventFiles:
         evidence = changelog.evidence
         key = self._key or before.get("key") or list(changelog.files[0].key)
         if not key:
-            raise InputError(changelog.absent or no_key(self._name, changelog.files[0].format, changelog.columns))
+            raise InputError(changelog.absent or no_key(self._name, changelog.files[0].reader, changelog.columns))
         declared = together(self._name, evidence.types) if self._by_declaration and evidence.types else None
         # schemas of Debezium's have all columns, also those of deletes
         is_declared = not self._by_declaration or (self._envelopes.format == "debezium" and declared is not None)

@@ -65,5 +65,5 @@ class FollowedChanges:
 @lru_cache(16)
 def _unit_of(path: str, column: str) -> Unit | None:
     """The unit of a column of times, as a file says it; None where it says none."""
-    of_file = growing_format(path)
-    return of_file.format.reader.unit(File(path=path, bytes=0, shown=path, format=of_file.name), column)
+    reader = growing_format(path).format.reader
+    return reader.unit(File.at(path, reader), column)

@@ -18,7 +18,7 @@ from xxhash import xxh3_64_hexdigest
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import absolute, matching, require_file_system
-from beam_joins.pipelines.formats.file_parts import Block, Growing, NotWhole
+from beam_joins.pipelines.formats.file_parts import Block, File, Growing, NotWhole
 from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
 from beam_joins.pipelines.io.sources.event_time import EventTime
 from beam_joins.pipelines.io.sources.source_reads import Place, Range, ReadPiece, read_with
@@ -86,14 +86,14 @@ def require_growing(path: Any) -> None:
 def growing_schema(pattern: str) -> pa.Schema | None:
     """The columns of the first file, of formats whose files say them. Raises ``ValueError`` if there is no file yet."""
     require_growing(pattern)
-    of_files = growing_format(pattern).format
-    if of_files.schema is None or not of_files.columnar:
+    reader = growing_format(pattern).format.reader
+    if not reader.columnar:
         return None
     files = _matching(absolute(pattern))
     if not files:
         raise ValueError(f"schema=None: there is no file {pattern} yet that says which columns there are; give a schema")
     try:
-        return of_files.schema(files[0].path)
+        return reader.schema(File.at(files[0].path, reader))
     except OSError as error:
         raise InputError(f"{files[0].path} cannot be read: {cause(error)}") from error
     except ValueError as error:

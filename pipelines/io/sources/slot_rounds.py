@@ -16,9 +16,8 @@ from uuid import uuid4
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.envelopes.pgoutput import Pgoutput, Shape, message_of
-from beam_joins.pipelines.formats.envelopes.readers import SLOT
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
-from beam_joins.pipelines.formats.envelopes.slot_changes import TableFile
+from beam_joins.pipelines.formats.envelopes.slot_changes import SlotChanges, TableFile
 from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.io.sources.postgres_server import (
@@ -76,7 +75,7 @@ class Round(NamedTuple):
     def files_of(self, table: str, key: Sequence[str] = ()) -> tuple[File, ...]:
         """The files of a table, which is read by a key."""
         return tuple(
-            File(path=path, bytes=size, shown=f"slot, {table}", format=SLOT, table=table, key=tuple(key))
+            File(path=path, bytes=size, shown=f"slot, {table}", reader=SlotChanges(), table=table, key=tuple(key))
             for path, size in self.files.get(table, [])
         )
 
