@@ -1,1 +1,1 @@
-../pipelines/io/__init__.py
+../pipelines/systems/__init__.py

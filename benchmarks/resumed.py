@@ -25,7 +25,7 @@ class Job:
     """A job of the benchmark's: a narrow foreign-key join, from Parquet to Parquet."""
 
     work: Work = WORKS["fk-uniform"]
-    imported: str = "beam_joins.transforms.foreign_key_join, beam_joins.pipelines.io.read_parquet"
+    imported: str = "beam_joins.transforms.foreign_key_join, beam_joins.pipelines.systems.files.read_parquet"
 
     def arguments(self, data: Path, out: Path, state: Path | None, *, how: str = "inner", rebuild: bool = False) -> list[str]:
         """What Python runs for a piece."""

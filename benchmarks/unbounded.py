@@ -19,9 +19,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
 from beam_joins import ChangeBatch, ForeignKeyJoin, TableFromChangelog
+from beam_joins.pipelines.changelogs.event_time import EventTime
+from beam_joins.pipelines.changelogs.source_reads import Follow
 from beam_joins.pipelines.flink import flink_runner
-from beam_joins.pipelines.io.sources.event_time import EventTime
-from beam_joins.pipelines.io.sources.source_reads import Follow
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow
 from benchmarks.data.endless import SCHEMAS, Endless
 from benchmarks.harness.flow import Flow, flow_report

@@ -1,1 +1,1 @@
-"""Jobs that a person runs, and what they need to run on Spark."""
+"""The readers and writers, the commands that people run, and the runners that these start."""

@@ -26,9 +26,10 @@ DOORS = {ROOT / "beam_joins" / "__init__.py", ROOT / "beam_joins" / "__main__.py
 """The front door and the command give what lies in all rooms, loaded on first use."""
 SEAM = "beam_joins.transforms.connect"
 """All that readers and writers may use of the engine."""
-INNER = ("formats/types", "formats/envelopes")
-"""Rooms within a room."""
 FORMATS = {"base", "formats/types", "formats", "formats/envelopes"}
+SYSTEMS = {"systems/files", "systems/postgres", "systems/kafka", "systems/delta"}
+INNER = {"formats/types", "formats/envelopes", *SYSTEMS}
+"""Rooms within a room."""
 BELOW = {
     "base": set[str](),
     "formats/types": set[str](),
@@ -36,10 +37,11 @@ BELOW = {
     "formats/envelopes": {"base", "formats/types", "formats"},
     "results": {"base", "formats/types", "formats"},
     "changelogs": {*FORMATS, "results"},
-    "io": {*FORMATS, "results", "changelogs"},
+    **{system: {*FORMATS, "results", "changelogs"} for system in sorted(SYSTEMS)},
+    "systems": {*FORMATS, "results", "changelogs", *SYSTEMS},
     "runners": {"base"},
-    "commands": {*FORMATS, "results", "changelogs", "io", "runners"},
-    "yaml": {*FORMATS, "results", "changelogs", "io", "runners", "commands"},
+    "commands": {*FORMATS, "results", "changelogs", *SYSTEMS, "systems", "runners"},
+    "yaml": {*FORMATS, "results", "changelogs", *SYSTEMS, "systems", "runners", "commands"},
 }
 """The rooms of the pipelines, and those that each may import."""
 BELOW_IN_ENGINE = {
@@ -67,6 +69,11 @@ BELOW_IN_MEANING = {
 BESIDE = {"cores", "errors", "function_failed"}
 ENTRIES = {"direct", "__init__", "__main__", "explain", "flink", "join", "orders", "sample", "slot", "state", "spark", "table"}
 """What else stands at the top of the pipelines: where programs and users come in."""
+
+
+def readers_and_writers() -> list[Path]:
+    """The files of the public readers and writers."""
+    return [path for path in (ROOT / "pipelines" / "systems").rglob("*.py") if path.stem.startswith(("read_", "write_"))]
 
 
 def room_of(module: str) -> str:
@@ -173,7 +180,7 @@ def picture() -> str:
     for room, others in drawn.items():
         shown = {other for other in others if not any(other in drawn[between] for between in others)}
         lines += [f"    {room} --> {other}" for other in sorted(shown)]
-    lines += ["    io --> connect", "    connect --> engine"]
+    lines += ["    changelogs --> connect", "    connect --> engine"]
     return "\n".join(["```mermaid", "graph TD", *lines, "```"])
 
 
@@ -191,7 +198,7 @@ def test_rooms_and_entries_are_all_that_the_floors_have():
     engine = {f"engine/{path.parent.name}" for path in (ROOT / "transforms" / "engine").glob("*/__init__.py")}
     assert engine == BELOW_IN_ENGINE.keys() - {"engine"}
     present = {path.stem for path in (ROOT / "pipelines").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert present == {*BELOW, *ENTRIES} - {*INNER}
+    assert present == {*BELOW, *ENTRIES} - INNER
 
 
 def test_an_arrow_that_goes_up_is_found(tmp_path, monkeypatch):
@@ -262,7 +269,8 @@ def test_the_front_door_alone_does_not_load_beam():
 @pytest.mark.process
 @pytest.mark.gate
 def test_the_modules_that_users_import_load_nothing_that_only_spark_kafka_or_an_extra_needs():
-    files = [path for folder in ("", "io") for path in (ROOT / "pipelines" / folder).glob("*.py") if path.stem[:2] != "__"]
+    entries = [path for path in (ROOT / "pipelines").glob("*.py") if path.stem[:2] != "__"]
+    files = [*entries, *readers_and_writers()]
     modules = (
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for path in files
@@ -291,7 +299,7 @@ def test_every_name_of_the_front_door_is_available():
 def test_every_reader_and_writer_is_available_at_the_door_of_io():
     assert [name for name in beam_joins.io.__all__ if getattr(beam_joins.io, name, None) is None] == []
     assert set(beam_joins.io.__all__) == set(dir(beam_joins.io))
-    files = {path.stem for path in (ROOT / "pipelines" / "io").glob("*.py") if path.stem.startswith(("read_", "write_"))}
+    files = {path.stem for path in readers_and_writers()}
     assert {re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in beam_joins.io.__all__} == files
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.pipelines.io.sources.source_reads import ReadPiece, Timed
+from beam_joins.pipelines.changelogs.source_reads import ReadPiece, Timed
 from benchmarks.works import BASE_MICROSECONDS
 
 _MILLION: Final = 1_000_000

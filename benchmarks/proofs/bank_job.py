@@ -20,9 +20,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import ChangeBatch, SumTable, TableFromChangelog, TableTableJoin, vectorized
 from beam_joins.io import ReadParquet
+from beam_joins.pipelines.changelogs.event_time import EventTime
+from beam_joins.pipelines.changelogs.source_reads import Follow
 from beam_joins.pipelines.flink import flink_job, flink_runner
-from beam_joins.pipelines.io.sources.event_time import EventTime
-from beam_joins.pipelines.io.sources.source_reads import Follow
 from beam_joins.pipelines.spark import spark_runner
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_joins.pipelines.io.sources.source_reads import ReadPiece, Timed
+from beam_joins.pipelines.changelogs.source_reads import ReadPiece, Timed
 from beam_joins.pipelines.results.publication import appear_whole
 
 SCHEMA: Final = pa.schema(

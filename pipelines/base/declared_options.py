@@ -28,7 +28,7 @@ class DeclaredOption(NamedTuple):
 def declared_options(module: str, cls: str) -> dict[str, DeclaredOption]:
     """The parameters of a class by their names, in order; the text of one without a bullet in the docstring is empty.
 
-    >>> options = declared_options("beam_joins.pipelines.io.read_change_events", "ReadChangeEvents")
+    >>> options = declared_options("beam_joins.pipelines.systems.files.read_change_events", "ReadChangeEvents")
     >>> options["format"].choices
     ('debezium', 'wal2json', 'maxwell')
     >>> options["table"].text

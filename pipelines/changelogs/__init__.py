@@ -1,1 +1,1 @@
-"""Finds the files of changelogs, looks into them, and reads them in parts."""
+"""Reads changelogs as tables: finds their files, looks into them, and reads them in parts or as they grow."""

@@ -10,8 +10,8 @@ from beam_joins.pipelines.commands.program import Parser, program
 from beam_joins.pipelines.commands.reader_options import add_reader_options, names_in, reader_help, take_defaults
 from beam_joins.pipelines.commands.runs_options import add_runs_options
 from beam_joins.pipelines.commands.spooled_inputs import take_addresses
-from beam_joins.pipelines.io.inputs import FORMS
-from beam_joins.pipelines.io.targets import target_at
+from beam_joins.pipelines.systems.inputs import FORMS
+from beam_joins.pipelines.systems.targets import target_at
 
 _OF_JOB: Final = ("how", "on_bad_record")
 

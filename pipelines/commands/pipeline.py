@@ -14,16 +14,16 @@ from beam_joins import LatestTable, MapTable, vectorized, versioned
 from beam_joins.columns.sorting import valid
 from beam_joins.functions.marked_functions import built_in
 from beam_joins.pipelines.base.progress import Progress
+from beam_joins.pipelines.changelogs.changelog_rows import ChangelogRows
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
+from beam_joins.pipelines.changelogs.read_table import ReadTable
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.joined import completed, has_both, join_of, refers_to_none
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import WatchedReport, WatchedRun, log_beside
 from beam_joins.pipelines.formats.change_records import Anew
 from beam_joins.pipelines.formats.reading import Form
-from beam_joins.pipelines.io.sources.changelog_rows import ChangelogRows
-from beam_joins.pipelines.io.sources.read_table import ReadTable
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.results.output_files import Output, Staging

@@ -19,8 +19,8 @@ from beam_joins.pipelines.formats.layout import QUOTED, TYPES, Layout, is_type, 
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
 """Options of readers that a command sets itself, or names once for all inputs: ``--select`` takes columns."""
-_ALL_OF_ROWS: Final = declared_options("beam_joins.pipelines.io.read_changelog", "ReadChangelog")
-_ALL_OF_EVENTS: Final = declared_options("beam_joins.pipelines.io.read_change_events", "ReadChangeEvents")
+_ALL_OF_ROWS: Final = declared_options("beam_joins.pipelines.systems.files.read_changelog", "ReadChangelog")
+_ALL_OF_EVENTS: Final = declared_options("beam_joins.pipelines.systems.files.read_change_events", "ReadChangeEvents")
 _OF_ROWS: Final = {name: option for name, option in _ALL_OF_ROWS.items() if name not in _OF_COMMANDS}
 _OF_EVENTS: Final = {name: option for name, option in _ALL_OF_EVENTS.items() if name not in _OF_COMMANDS}
 _OPTIONS: Final = {**_OF_EVENTS, **_OF_ROWS}
@@ -94,7 +94,7 @@ def columns_of(side: Side, args: Namespace) -> Columns:
     values = {name: _value(side, args, name) for name in _OF_ROWS}
     if not values["key"]:
         raise InputError(f"{side.flag('key')} must name a column")
-    from beam_joins.pipelines.io.sources.plain_columns import plain_columns  # noqa: PLC0415  # with Beam
+    from beam_joins.pipelines.systems.files.plain_columns import plain_columns  # noqa: PLC0415  # with Beam
 
     key = tuple(values.pop("key"))
     try:

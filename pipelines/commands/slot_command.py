@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.postgres_address import postgres_address
 from beam_joins.pipelines.commands.program import Parser, program
+from beam_joins.pipelines.systems.postgres.postgres_address import postgres_address
 
 PROGRAM: Final = program("slot")
 _EPILOG: Final = f"""\
@@ -35,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         tables = list(filter(None, map(str.strip, (args.tables or "").split(","))))
         if tables and args.do != "create":
             raise InputError("--tables is for create: leave it out")
-        from beam_joins.pipelines.io.sources.slot_setup import create_slot, drop_slot, shown_slot
-        from beam_joins.pipelines.io.sources.table_snapshots import Slot
+        from beam_joins.pipelines.systems.postgres.slot_setup import create_slot, drop_slot, shown_slot
+        from beam_joins.pipelines.systems.postgres.table_snapshots import Slot
 
         slot = Slot(address.conninfo, address.slot, address.publication)
         if args.do == "show":

@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from beam_joins.pipelines.changelogs.spooled import InputOptions, Inputs, Spooled
 from beam_joins.pipelines.commands.command_spec import Names
 from beam_joins.pipelines.commands.reader_options import columns_of
-from beam_joins.pipelines.io.inputs import InputOptions, Inputs, Spooled, inputs_of, is_address
+from beam_joins.pipelines.systems.inputs import inputs_of, is_address
 
 if TYPE_CHECKING:
     from beam_joins.transforms.connect import StateFolder

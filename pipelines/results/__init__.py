@@ -1,1 +1,1 @@
-"""Writes results that appear complete or not at all: locks, hidden attempts, publication, and counts."""
+"""Writes results that appear complete or not at all, and merges that count once: locks, hidden attempts, marks, and counts."""

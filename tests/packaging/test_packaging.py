@@ -114,7 +114,7 @@ for module in pkgutil.walk_packages(beam_joins.__path__, "beam_joins."):
         try:
             importlib.import_module(module.name)
         except MissingExtra:
-            assert module.name == "beam_joins.pipelines.io.write_big_query", module.name
+            assert module.name == "beam_joins.pipelines.systems.write_big_query", module.name
 from beam_joins.pipelines.commands.programs import main
 
 for command in sys.argv[1:]:

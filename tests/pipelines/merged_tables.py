@@ -13,8 +13,8 @@ from google.cloud import bigquery
 from beam_joins.coders.block import write_block
 from beam_joins.io import WriteBigQuery, WriteDelta, WriteDuckLake
 from beam_joins.pipelines.formats.types.target_types import parquet_type, target_type
-from beam_joins.pipelines.io.sinks.merge_once import MergeOfRun, MergeOnce
-from beam_joins.pipelines.io.write_duck_lake import load
+from beam_joins.pipelines.results.merge_once import MergeOfRun, MergeOnce
+from beam_joins.pipelines.systems.write_duck_lake import load
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.connect import PlainRows
 from beam_joins.transforms.engine.construction.table_type import TableType

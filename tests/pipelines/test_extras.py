@@ -18,9 +18,9 @@ from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.formats import msgpack
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.registry import growing_suffixes
-from beam_joins.pipelines.io import write_delta
-from beam_joins.pipelines.io.sources.schema_registry import registry_settings
-from beam_joins.pipelines.io.sources.topics import kafka
+from beam_joins.pipelines.systems.delta import write_delta
+from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
+from beam_joins.pipelines.systems.kafka.topics import kafka
 from beam_joins.pipelines.yaml import __main__ as of_yaml
 from tests.pipelines.join_run import refused
 from tests.pipelines.orders_run import Run, run_of

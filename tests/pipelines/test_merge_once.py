@@ -10,8 +10,8 @@ import pytest
 
 from beam_joins import OneToManyJoin, TableFromChangelog
 from beam_joins.errors import InputError
-from beam_joins.pipelines.io.sinks import merge_once, run_mark
-from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
+from beam_joins.pipelines.results import merge_once, run_mark
+from beam_joins.pipelines.results.run_mark import NotAsLeft
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.merged_tables import EMULATED, MERGED, Merged
 from tests.pipelines.tables import SMALL, WIDE, changes_anew, run, shown, small, table_of

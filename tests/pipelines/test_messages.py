@@ -377,7 +377,7 @@ def test_a_sequence_that_one_side_has_is_asked_of_the_other(beam_joins: Run) -> 
 def test_an_address_of_a_slot_without_psycopg_is_one_sentence(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rooms = ("psycopg", "beam_joins.pipelines.io", "beam_joins.pipelines.commands.merged_result")
+    rooms = ("psycopg", "beam_joins.pipelines.systems", "beam_joins.pipelines.commands.merged_result")
     for module in [name for name in sys.modules if name.startswith(rooms) and re.search("psycopg|postgres|slot_|published", name)]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "psycopg", None)

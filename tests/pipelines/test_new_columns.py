@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_joins.pipelines.io.write_duck_lake import load
+from beam_joins.pipelines.systems.write_duck_lake import load
 from tests.pipelines.orders_run import Run
 
 Rows = Sequence[Mapping[str, Any]]

@@ -14,7 +14,7 @@ import pytest
 from beam_joins import LatestTable
 from beam_joins.io import ReadChangeEvents, ReadGrowingFiles
 from beam_joins.pipelines.commands.programs import main
-from beam_joins.pipelines.io.sources.kafka_records import Records
+from beam_joins.pipelines.systems.kafka.kafka_records import Records
 from tests.pipelines.streaming.registered import Message
 from tests.transforms.unbounded_runs import _collect, _given
 

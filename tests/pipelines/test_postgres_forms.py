@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.io.sinks.copy_text import copy_text
-from beam_joins.pipelines.io.sinks.postgres_forms import NUMBERS, Form, PostgresType, TargetColumn, form_of, require_names
+from beam_joins.pipelines.systems.postgres.copy_text import copy_text
+from beam_joins.pipelines.systems.postgres.postgres_forms import NUMBERS, Form, PostgresType, TargetColumn, form_of, require_names
 
 LOCAL, INSTANT = "timestamp without time zone", "timestamp with time zone"
 CLOCK, CLOCK_ZONED = "time without time zone", "time with time zone"

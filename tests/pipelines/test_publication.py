@@ -11,9 +11,9 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
-from beam_joins.pipelines.io import write_changelog, write_parquet
 from beam_joins.pipelines.results.output_lock import lock_of, staging_of, take
 from beam_joins.pipelines.results.publication import Publication
+from beam_joins.pipelines.systems.files import write_changelog, write_parquet
 from beam_joins.transforms.engine.files.claim import Claim, new_claim
 from tests.pipelines.history import arrive, cut, tree
 from tests.pipelines.writers import WRITERS, Writer

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.envelopes.pgoutput import Column, LoggedChange, Pgoutput, Table
-from beam_joins.pipelines.formats.envelopes.slot_changes import SlotChanges, TableFile
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.pipelines.io.sources.published_tables import PublishedTable
+from beam_joins.pipelines.systems.postgres.pgoutput import Column, LoggedChange, Pgoutput, Table
+from beam_joins.pipelines.systems.postgres.published_tables import PublishedTable
+from beam_joins.pipelines.systems.postgres.slot_changes import SlotChanges, TableFile
 
 TABLE = PublishedTable(
     oid=7,

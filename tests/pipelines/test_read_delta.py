@@ -18,7 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from beam_joins import Change, TableTableJoin, TableToChanges
 from beam_joins.errors import InputError
 from beam_joins.io import ReadDelta, WriteDelta
-from beam_joins.pipelines.io.sources.delta_rounds import DeltaSource, read_delta
+from beam_joins.pipelines.systems.delta.delta_rounds import DeltaSource, read_delta
 from tests.pipelines.orders_run import Run, read_lines
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, shown, small
 

@@ -16,8 +16,8 @@ from beam_joins.keys.opaque import python_values
 from beam_joins.pipelines.formats.changelog_columns import DELETED, LEFT_OUT, LIFE, LOG, ORDER, PLACE, POSITION, TIME
 from beam_joins.pipelines.formats.envelopes.row_change import content
 from beam_joins.pipelines.formats.types.exact_json import loads
-from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
-from beam_joins.pipelines.io.sources.kafka_records import Records
+from beam_joins.pipelines.systems.kafka.event_topics import EnvelopedRecords
+from beam_joins.pipelines.systems.kafka.kafka_records import Records
 from beam_joins.tables.arrivals import Life
 from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event, read
 from tests.pipelines.streaming.registered import Message, flat, reading, records, rows, unwrapped

@@ -9,8 +9,8 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.io import ReadKafkaChangeEvents
-from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
-from beam_joins.pipelines.io.sources.schema_registry import registry_settings
+from beam_joins.pipelines.systems.kafka.event_topics import EnvelopedRecords
+from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
 from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, event
 from tests.pipelines.streaming.registered import QUICK, flat, reading, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded

@@ -15,7 +15,7 @@ from beam_joins.pipelines.formats.changelog_columns import DELETED
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
-from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
+from beam_joins.pipelines.systems.kafka.event_topics import EnvelopedRecords
 from tests.pipelines.orders_run import Run, read_lines, write
 from tests.pipelines.streaming.registered import reading
 

@@ -20,6 +20,7 @@ from pyarrow import feather
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
+from beam_joins.pipelines.changelogs.source_rows import SourceRows
 from beam_joins.pipelines.formats.arrow import ArrowReader, whole_arrow
 from beam_joins.pipelines.formats.avro import AvroEncoder, AvroReader, whole_avro, with_uuids_as_text
 from beam_joins.pipelines.formats.changelog_columns import Columns
@@ -34,8 +35,7 @@ from beam_joins.pipelines.formats.registry import file_format
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, nested_texts, stored, texts_of, texts_without_units
 from beam_joins.pipelines.formats.types.kafka_connect import rows_of
-from beam_joins.pipelines.io.sources.growing_files import Files
-from beam_joins.pipelines.io.sources.source_rows import SourceRows
+from beam_joins.pipelines.systems.files.growing_files import Files
 from beam_joins.values.arrow_types import python_list
 from beam_joins.values.exact_casts import as_plain
 from tests.beam_joins.types_of_columns import value_types

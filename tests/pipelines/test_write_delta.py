@@ -16,9 +16,9 @@ from beam_joins import Change
 from beam_joins.errors import OutputError
 from beam_joins.io import WriteDelta
 from beam_joins.pipelines.base.extras import installing
-from beam_joins.pipelines.io import write_delta
-from beam_joins.pipelines.io.sinks import merge_once
-from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
+from beam_joins.pipelines.results import merge_once
+from beam_joins.pipelines.results.run_mark import NotAsLeft
+from beam_joins.pipelines.systems.delta import write_delta
 from tests.pipelines.merged_tables import DELTA
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, run, shown, small, table_of
 

@@ -16,10 +16,10 @@ import pytest
 from beam_joins.errors import InputError, OutputError
 from beam_joins.io import WriteDuckLake
 from beam_joins.pipelines.formats.types.target_types import parquet_type
-from beam_joins.pipelines.io import write_duck_lake
-from beam_joins.pipelines.io.sinks import merge_once
-from beam_joins.pipelines.io.sinks.merge_once import DELETED, LastChanges, MergedRun
-from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
+from beam_joins.pipelines.results import merge_once
+from beam_joins.pipelines.results.merge_once import DELETED, LastChanges, MergedRun
+from beam_joins.pipelines.results.run_mark import NotAsLeft
+from beam_joins.pipelines.systems import write_duck_lake
 from beam_joins.transforms.connect import PlainRows, TableType
 from beam_joins.values.exact_casts import as_plain, exact_cast
 from beam_joins.values.exact_values import ValuePlace

@@ -10,8 +10,8 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_joins.errors import InputError, OutputError
 from beam_joins.io import ReadParquet, WriteParquet
 from beam_joins.pipelines.base.input_error import input_error_in
-from beam_joins.pipelines.io.write_parquet import _Result
 from beam_joins.pipelines.results.output_lock import take
+from beam_joins.pipelines.systems.files.write_parquet import _Result
 from beam_joins.transforms.engine.files.claim import new_claim
 
 ROWS = pa.table({"id": [1, 2, None], "name": ["a", None, "c"], "deleted": [False, True, None]})

@@ -76,6 +76,6 @@ def test_a_value_without_columns_has_one_column() -> None:
 @pytest.mark.process
 @pytest.mark.gate
 def test_without_psycopg_the_import_says_how_to_install_it() -> None:
-    code = "import sys; sys.modules['psycopg'] = None; import beam_joins.pipelines.io.write_postgres"
+    code = "import sys; sys.modules['psycopg'] = None; import beam_joins.pipelines.systems.postgres.write_postgres"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert f"PostgreSQL needs psycopg: {installing('postgres')}" in ran.stderr

@@ -20,8 +20,8 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands import programs as commands
-from beam_joins.pipelines.io.sources.slot_rounds import advance, read_round
-from beam_joins.pipelines.io.sources.table_snapshots import Slot
+from beam_joins.pipelines.systems.postgres.slot_rounds import advance, read_round
+from beam_joins.pipelines.systems.postgres.table_snapshots import Slot
 from tests import programs
 from tests.pipelines.orders_run import Ran, Run
 from tests.postgres.altered_shop import SELECT, WHOLE, Altered, AlteredShop

@@ -17,8 +17,8 @@ from beam_joins.columns.compared import in_forms
 from beam_joins.io import ReadPostgres
 from beam_joins.keys.key_columns import comparable, factorize
 from beam_joins.pipelines.formats.types.postgres_types import typed_values
-from beam_joins.pipelines.io.sources.postgres_server import connected
-from beam_joins.pipelines.io.sources.published_tables import published_tables
+from beam_joins.pipelines.systems.postgres.postgres_server import connected
+from beam_joins.pipelines.systems.postgres.published_tables import published_tables
 from tests.pipelines.orders_run import Run, read_lines
 from tests.postgres.slot_tables import asked, run
 

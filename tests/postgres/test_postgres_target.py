@@ -16,8 +16,8 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins import Change, ChangeBatch, TableFromChangelog
 from beam_joins.errors import InputError, OutputError
 from beam_joins.io import WritePostgres
-from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable
-from beam_joins.pipelines.io.sinks.table_columns import TableColumns
+from beam_joins.pipelines.results.table_columns import TableColumns
+from beam_joins.pipelines.systems.postgres.postgres_table import PostgresTable
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.stages.incoming_tables import batch_of
 from tests.postgres.test_write_postgres import ask

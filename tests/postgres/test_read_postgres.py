@@ -14,7 +14,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins import ForeignKeyJoin, LatestTable
 from beam_joins.errors import InputError
 from beam_joins.io import ReadPostgres, WritePostgres
-from beam_joins.pipelines.io.sources.postgres_server import require_logical
+from beam_joins.pipelines.systems.postgres.postgres_server import require_logical
 from tests.postgres.slot_tables import asked, database, run, tables, writing
 
 ORDERS = "CREATE TABLE orders (id int PRIMARY KEY, customer int, amount numeric(12,2), note text)"

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins.pipelines.commands import programs
-from beam_joins.pipelines.io.sources import slot_rounds
+from beam_joins.pipelines.systems.postgres import slot_rounds
 from tests.object_store import Forbidden, Store
 from tests.pipelines.orders_run import Run, read_lines
 from tests.pipelines.test_killed_on_a_store import process_ends

@@ -10,10 +10,9 @@ import pytest
 
 from beam_joins import Change
 from beam_joins.errors import InputError, OutputError
-from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable
-from beam_joins.pipelines.io.sinks.run_mark import NotAsLeft
-from beam_joins.pipelines.io.sinks.table_columns import TableColumns
-from beam_joins.pipelines.io.targets import Mark
+from beam_joins.pipelines.results.run_mark import Mark, NotAsLeft
+from beam_joins.pipelines.results.table_columns import TableColumns
+from beam_joins.pipelines.systems.postgres.postgres_table import PostgresTable
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.stages.incoming_tables import batch_of
 

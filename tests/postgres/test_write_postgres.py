@@ -24,9 +24,9 @@ from beam_joins import Change, ChangeBatch, CountTable, FilterTable, OneToManyJo
 from beam_joins.errors import InputError, OutputError
 from beam_joins.io import WritePostgres
 from beam_joins.pipelines.base.input_error import input_error_in
-from beam_joins.pipelines.io import write_postgres
-from beam_joins.pipelines.io.sinks.postgres_table import PostgresTable
-from beam_joins.pipelines.io.sinks.table_columns import TableColumns
+from beam_joins.pipelines.results.table_columns import TableColumns
+from beam_joins.pipelines.systems.postgres import write_postgres
+from beam_joins.pipelines.systems.postgres.postgres_table import PostgresTable
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.stages.incoming_tables import batch_of
@@ -317,7 +317,7 @@ def test_a_server_that_does_not_answer_is_named(database: str) -> None:
 
 
 def test_a_server_that_accepts_and_says_nothing_is_not_waited_for(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.io.sinks.postgres_table._CONNECT_SECONDS", 2)
+    monkeypatch.setattr("beam_joins.pipelines.systems.postgres.postgres_table._CONNECT_SECONDS", 2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begin = time.monotonic()
         with pytest.raises(InputError, match="PostgreSQL, table t: .*timeout"):

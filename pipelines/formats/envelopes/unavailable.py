@@ -3,7 +3,7 @@
 """
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import md5
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from beam_joins.pipelines.formats.types.exact_json import object_text
+from beam_joins.transforms.connect import text
 
 T = TypeVar("T")
 
@@ -25,6 +26,20 @@ _GEOMETRIES: Final = tuple(
 _ABOUT_PLACES: Final = (b"AQEAACDm", b"0101000020", str(_FAR_AWAY).encode())
 """The bytes that occur in the JSON text of each of them."""
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def placeholders(unavailable_value: str | Sequence[str], format: str) -> tuple[str, ...]:
+    """The placeholders for unchanged values, from the option.
+
+    Raises ValueError for other values, and for a format that has none.
+    """
+    several = not isinstance(unavailable_value, str) and isinstance(unavailable_value, Sequence)
+    named: tuple[Any, ...] = tuple(unavailable_value) if several else (unavailable_value,)
+    for each in named:
+        text("unavailable_value", each, "a placeholder, as in the connector's unavailable.value.placeholder")
+    if named and format != "debezium":
+        raise ValueError(f"unavailable_value= is for format='debezium': format={format!r} has no placeholders")
+    return named
 
 
 class Placeholders:

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_joins.keys.opaque import python_values
+from beam_joins.pipelines.changelogs.changelog_rows import reading_of
 from beam_joins.pipelines.formats.changelog_columns import enveloped
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.pipelines.io.sources.changelog_rows import reading_of
-from beam_joins.pipelines.io.sources.event_topics import EnvelopedRecords
-from beam_joins.pipelines.io.sources.schema_registry import registry_settings
+from beam_joins.pipelines.systems.kafka.event_topics import EnvelopedRecords
+from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.streaming.registry import Registry
 

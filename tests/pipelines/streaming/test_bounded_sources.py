@@ -19,9 +19,9 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from beam_joins import ForeignKeyJoin, TableFromChangelog
 from beam_joins.errors import InputError
 from beam_joins.io import ReadGrowingFiles, ReadKafkaChangeEvents
+from beam_joins.pipelines.changelogs import source_reads
+from beam_joins.pipelines.changelogs.source_reads import ReadPiece, ReadToEnd, Timed
 from beam_joins.pipelines.commands.runner_setup import any_runner
-from beam_joins.pipelines.io.sources import source_reads
-from beam_joins.pipelines.io.sources.source_reads import ReadPiece, ReadToEnd, Timed
 from tests.pipelines.streaming.jobs import FIRST, Append, row, written
 
 SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "at": pa.int64()})

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_joins import InputError
-from beam_joins.pipelines.io.sources import growing_files
-from beam_joins.pipelines.io.sources.growing_files import Files
-from beam_joins.pipelines.io.sources.source_rows import SourceRows
+from beam_joins.pipelines.changelogs.source_rows import SourceRows
+from beam_joins.pipelines.systems.files import growing_files
+from beam_joins.pipelines.systems.files.growing_files import Files
 
 
 @pytest.fixture(autouse=True)

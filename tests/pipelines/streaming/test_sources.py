@@ -20,11 +20,11 @@ from pyarrow import feather
 from beam_joins import FunctionFailed
 from beam_joins.errors import InputError
 from beam_joins.io import ReadGrowingFiles
-from beam_joins.pipelines.io.sources import event_time, source_reads
-from beam_joins.pipelines.io.sources.event_time import EventTime, EventTimeEstimator, Seen
-from beam_joins.pipelines.io.sources.growing_files import Files
-from beam_joins.pipelines.io.sources.source_reads import OpenEnded, ReadPiece, Timed
-from beam_joins.pipelines.io.sources.source_rows import SourceRows
+from beam_joins.pipelines.changelogs import event_time, source_reads
+from beam_joins.pipelines.changelogs.event_time import EventTime, EventTimeEstimator, Seen
+from beam_joins.pipelines.changelogs.source_reads import OpenEnded, ReadPiece, Timed
+from beam_joins.pipelines.changelogs.source_rows import SourceRows
+from beam_joins.pipelines.systems.files.growing_files import Files
 from tests.pipelines.streaming.jobs import lines, row
 
 SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "at": pa.int64()})

@@ -10,8 +10,8 @@ import pytest
 
 from beam_joins.errors import InputError
 from beam_joins.io import ReadKafka, ReadKafkaChangeEvents
-from beam_joins.pipelines.io.sources import topics
-from beam_joins.pipelines.io.sources.schema_registry import SchemaRegistry, registry_settings
+from beam_joins.pipelines.systems.kafka import topics
+from beam_joins.pipelines.systems.kafka.schema_registry import SchemaRegistry, registry_settings
 
 READERS: dict[str, Callable[[str], beam.PTransform]] = {
     "records": lambda address: ReadKafka("orders", bootstrap_servers=address, follow=False),

@@ -1,0 +1,258 @@
+"""Reads the rows of a changelog as a table in Python needs them: typed columns, or dicts."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PBegin, PCollection
+
+from beam_joins.elements.content import Emit
+from beam_joins.errors import InputError, StateRefused
+from beam_joins.pipelines.changelogs.column_reader import ColumnReader
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable, bytes_of, parts_of
+from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord, ReadRecords, RecordReader
+from beam_joins.pipelines.changelogs.read_table import Reads, key_in_columns, paths_of, table_of
+from beam_joins.pipelines.changelogs.row_types import altered_columns, row_types
+from beam_joins.pipelines.formats.changelog_columns import KEY, Columns, enveloped
+from beam_joins.pipelines.formats.file_parts import File, Part
+from beam_joins.pipelines.formats.layout import UNKNOWN
+from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.tables.unchanged import Complete
+from beam_joins.transforms.connect import StateFolder, as_arrow, declared_schema, folder_for, label_of, schema_text, text_schema
+from beam_joins.values.schema_evolution import union_schema
+
+_SEEN: Final = "tables seen"
+"""The name under which a state remembers the tables of envelopes; a state of an earlier version does not have it."""
+_TYPES: Final = "types of"
+"""The name under which it remembers the columns of CSV files, with the label of the transform that has read them."""
+_WITHOUT_VALUES: Final = "columns without a value of"
+"""The name under which it remembers the columns that had no value, which are text."""
+_INFERRED: Final = "inferred types of"
+"""The name under which it remembers the inferred types of columns, with the label of the transform."""
+
+
+class ChangelogRows(NamedTuple):
+    """The transform that reads the rows, in the columns of a ``reading``, the names of the columns of their key, and the
+    options of the reader on which its table depends, as a state remembers them.
+    """
+
+    read: beam.PTransform[PBegin, Any]
+    reading: Reading
+    key: Sequence[str] = ()
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    def of_run(self, begin: PBegin) -> "ChangelogRows":
+        """The same in each run."""
+        return self
+
+    def table(
+        self,
+        *,
+        emit: Emit = "updates",
+        without_earlier: Literal["fail", "drop"] = "fail",
+        completed_by: Complete | None = None,
+        except_columns: Sequence[str] = (),
+    ) -> Reads:
+        """The transform that reads the table of the rows."""
+        is_typed = "row" in self.reading.forms
+        made = table_of(
+            self.reading,
+            key=key_in_columns(self.key, self.reading.value.names) if is_typed else KEY,
+            emit=emit,
+            without_earlier=without_earlier,
+            completed_by=completed_by,
+            except_columns=except_columns if is_typed else (),
+        )
+        return Reads(self.read, made, self.reading.about.names, self.reading.columns.is_ordered, self.options)
+
+
+class ReadFiles(beam.PTransform[PBegin, Any]):
+    """The records of a changelog, which a reader makes; of the types that the runs before had, with a state."""
+
+    def __init__(
+        self, changelog: Changelog, reader: RecordReader, on_bad_record: OnBadRecord, parts: Sequence[Part] | None = None
+    ) -> None:
+        super().__init__()
+        self._changelog, self._reader, self._on_bad_record, self._parts = changelog, reader, on_bad_record, parts
+
+    def expand(self, begin: PBegin) -> Any:
+        """Apply the transform."""
+        state = folder_for(begin)
+        if state is not None:
+            self._changelog.require_all((), in_runs=True)
+        _require_table(self._changelog, state)
+        changelog = self._changelog if state is None else _typed_as_before(self._changelog, state, label_of(begin.pipeline))
+        read = ReadRecords(
+            changelog.name,
+            changelog.parts() if self._parts is None else self._parts,
+            self._reader,
+            bytes=changelog.bytes,
+            on_bad_record=self._on_bad_record,
+            remedy=f"on_bad_record='drop' {GOES_ON}",
+            beginning=changelog.beginning if self._parts is None else None,
+        )
+        return begin | "Records" >> read
+
+
+def _require_table(changelog: Changelog, state: StateFolder | None) -> None:
+    """Raise InputError for a table that no event is of, unless a run before, with this state, has seen it."""
+    seen = None if state is None else state.inputs.get(_SEEN)
+    if changelog.absent and (state is None or state.is_new or (seen is not None and changelog.files[0].table not in seen)):
+        changelog.require_table()
+    if state is not None and changelog.evidence.is_there and (state.is_new or seen is not None):
+        state.inputs[_SEEN] = sorted({*(seen or ()), *(file.table for file in changelog.files)})
+
+
+def _typed_as_before(changelog: Changelog, state: StateFolder, label: str) -> Changelog:
+    """The changelog, whose columns of CSV files are of the types that they had in the runs before, with this state."""
+    before = state.inputs.get(f"{_TYPES} {label}", {})
+    files = tuple(
+        replace(file, layout=tuple((name, before.get(name, kind)) for name, kind in file.layout)) for file in changelog.files
+    )
+    seen = {name: kind for file in files for name, kind in file.layout if kind != UNKNOWN}
+    if seen:
+        state.inputs[f"{_TYPES} {label}"] = {**before, **seen}
+    return replace(changelog, files=files)
+
+
+class ReadFollowed(beam.PTransform[PBegin, PCollection[Any]]):
+    """The changes of what is followed, of the columns of a reading."""
+
+    def __init__(self, changes: beam.PTransform[PBegin, PCollection[Any]], reading: Reading) -> None:
+        super().__init__()
+        self._changes, self._reading = changes, reading
+
+    def expand(self, begin: PBegin) -> PCollection[Any]:
+        """Apply the transform."""
+        return as_arrow(begin | "Records" >> self._changes, self._reading.schema)
+
+
+def rows_of_table(files: Sequence[File], key: Sequence[str], schema: pa.Schema | None, *, nested: bool = True) -> ChangelogRows:
+    """The rows of a table of a database, whose changes lie in files with the columns of :func:`enveloped`."""
+    columns = enveloped(None)
+    if schema is None:
+        paths = paths_of(key) if nested else [[name] for name in key]
+        reading = Reading.of_objects(columns, paths, columns.about_the_change())
+    else:
+        reading = Reading.of_rows(columns, schema)
+    read = ReadRecords("rows", parts_of(files), ColumnReader(reading), bytes=bytes_of(files))
+    return ChangelogRows(read, reading, key)
+
+
+def columns_of_runs(
+    described: DatabaseTable, key: Sequence[str], schema: Any, stored: dict[str, str], *, is_first: bool
+) -> pa.Schema | None:
+    """The columns of the values of a table of a database: those of ``schema``, the option of a reader, or those that it has now
+    and in earlier runs, which are ``stored`` by the names of tables.
+
+    Raises InputError for a column that the table does not have, and for one whose values have another meaning than before.
+    """
+    read, table, there, altered = schema, described.name, described.columns, list[str]()
+    if isinstance(schema, str):
+        known = text_schema(stored[table]) if table in stored else there
+        altered = [each.sentence for each in altered_columns(described, known, there, {}) if not each.fits]
+        read = union_schema(known, there)
+        stored[table] = schema_text(read)
+    for option, names in (("key=", key), ("schema=", () if read is None else read.names)):
+        for column in names:
+            if column not in there.names:
+                gone = "" if is_first else "; where it was renamed or dropped, begin with an empty state"
+                raise InputError(f"{table} has no column '{column}' ({option}): it has {', '.join(there.names)}{gone}")
+    if altered:
+        raise InputError(f"{table} was altered: {'; '.join(altered)}: begin with an empty state")
+    return read
+
+
+def reading_of(
+    columns: Columns,
+    key: Sequence[str],
+    schema: pa.Schema | None,
+    omitted: Sequence[str] = (),
+    *,
+    is_inferred: bool = False,
+) -> Reading:
+    """The reading of records for a table in Python: typed columns, or dicts without those ``omitted``. With an inferred schema
+    records have no other columns.
+    """
+    if schema is None:
+        return Reading.of_objects(columns, paths_of(key), omitted)
+    reading = Reading.of_rows(columns, schema)
+    return replace(reading, allowed=frozenset(schema.names)) if is_inferred else reading
+
+
+def inferred_types(changelog: Changelog) -> pa.Schema:
+    """The columns of files and the types that a command infers of them, with those about the change, which rows in Python have.
+    Raises InputError.
+    """
+    return row_types(replace(changelog, columns=Columns(key=(), side=changelog.columns.side)))
+
+
+def inferred_in_runs(begin: PBegin, changelog: Changelog, inferred: pa.Schema) -> pa.Schema:
+    """The types inferred of a changelog; with a state also those of earlier runs, which may get wider. Raises InputError for
+    files without records, where these would decide.
+    """
+    state, label = folder_for(begin), f"{_INFERRED} {label_of(begin.pipeline)}"
+    if state is not None:
+        state.inputs[f"{_WITHOUT_VALUES} {label}"] = _without_values(state, label, changelog, inferred)
+    if state is not None and label in state.inputs and not state.plan.is_read_again(f"{label_of(begin.pipeline)}/Table"):
+        inferred = union_schema(text_schema(state.inputs[label]), inferred)
+        state.inputs[label] = schema_text(inferred)
+        return inferred
+    shows_types = changelog.first or not any(file.layout for file in changelog.files)
+    if not inferred.names or (state is not None and not shows_types):
+        raise InputError(
+            f"{changelog.name} have no record that shows the types of columns: give schema=, or begin with files that have some"
+        )
+    if state is not None:
+        state.inputs[label] = schema_text(inferred)
+    return inferred
+
+
+def _without_values(state: StateFolder, label: str, changelog: Changelog, inferred: pa.Schema) -> list[str]:
+    """The columns that have had no value in any run; raises :class:`StateRefused` for one that now has values of another type
+    than the text that it was.
+    """
+    table = f"{label.removeprefix(f'{_INFERRED} ')}/Table"
+    here = {name for name in inferred.names if all(row.get(name) is None for row in changelog.first)} if changelog.first else set()
+    if label not in state.inputs or state.plan.is_read_again(table):
+        return sorted(here)
+    before = set(state.inputs.get(f"{_WITHOUT_VALUES} {label}", ()))
+    for name in sorted(before & {*inferred.names} - here):
+        if not pa.types.is_string(kind := inferred.field(name).type):
+            raise StateRefused(
+                f"{changelog.name}: column '{name}' had no value in the runs before, which made it text, and is {kind} now: give its"
+                f" whole input in this run with --beam_joins_read_again={table}, or begin with an empty state"
+            )
+    return sorted((before & here) | (here - {*text_schema(state.inputs[label]).names}))
+
+
+def require_columns(option: str, names: Sequence[str], schema: pa.Schema) -> None:
+    """Raise ``ValueError`` for a column that is not in the schema, or that a dot leads into although it has no columns."""
+    for top, *within in paths_of(names, schema.names):
+        if top not in schema.names:
+            raise ValueError(f"{option}={names!r}: schema= has no column {top!r}; it has {', '.join(schema.names) or 'none'}")
+        if within and not pa.types.is_struct(kind := schema.field(top).type):
+            raise ValueError(
+                f"{option}={names!r}: column {top!r} has the type {kind} and no columns: give schema= with a struct there"
+            )
+
+
+def checked_schema(schema: Any, *, inferred: bool = False) -> Any:
+    """The option ``schema=`` of a reader, with the columns of a class; raises ``ValueError`` for another form. ``inferred``: the
+    reader infers types if it is asked to.
+    """
+    words = ("declared", "inferred") if inferred else ("declared",)
+    if schema is None or (isinstance(schema, str) and schema in words):
+        return schema
+    try:
+        return declared_schema(schema)
+    except ValueError as error:
+        raise ValueError(f"{error}; or {', '.join(map(repr, words))} or None") from None
+
+
+def top_columns(key: Iterable[str], columns: Collection[str] = ()) -> tuple[str, ...]:
+    """The columns that names lead into, each once: ``customer`` for ``customer.id``, unless one of ``columns`` is called so."""
+    return tuple(dict.fromkeys(top for top, *_ in paths_of(key, columns)))

@@ -1,1 +1,0 @@
-"""Parts of the writers of databases."""

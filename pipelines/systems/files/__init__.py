@@ -1,0 +1,1 @@
+"""Changelogs and Parquet in files: readers and writers."""

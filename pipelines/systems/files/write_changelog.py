@@ -1,0 +1,209 @@
+"""WriteChangelog: writes the changes of a table, or its rows, into one file, which appears when it is complete."""
+
+import os
+import re
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PCollection
+
+from beam_joins import LatestTable
+from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import writing
+from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, matching, require_file_system
+from beam_joins.pipelines.formats.change_records import Anew, As, ChangeRecords
+from beam_joins.pipelines.formats.registry import format_of
+from beam_joins.pipelines.formats.types.target_types import parquet_type
+from beam_joins.pipelines.results.output_files import Output, split_suffix
+from beam_joins.pipelines.results.publication import Move, Publication
+from beam_joins.pipelines.results.run_mark import RunMark
+from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
+from beam_joins.transforms.connect import (
+    PlainRows,
+    StateFolder,
+    before_run,
+    choice,
+    columns,
+    exists,
+    folder_for,
+    in_batches,
+    require_bounded,
+    require_global,
+    require_tables,
+    table_type,
+    text,
+)
+
+_SLACK: Final = 2_000_000_000
+"""The nanoseconds by which a file system may date a file too early."""
+_RUNS: Final = 100_000
+"""The runs whose files are looked for; a larger number in the name of a file beside them is a month or a day."""
+
+
+class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
+    """Writes the changes of a table into one file, in the order of their positions, or its rows; gives its path.
+
+    * ``path``: the file, on any filesystem that Beam knows. Its suffix says the format: ``.jsonl``, ``.avro``,
+      ``.parquet``, ``.arrow`` (Arrow IPC, also called Feather), ``.csv`` or ``.msgpack``; JSON lines, CSV and MessagePack
+      also with ``.gz``, ``.bz2`` or ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
+      ``orders-000001.jsonl`` for ``orders.jsonl``, and so on: one after the other they hold what one run
+      would have written.
+    * ``records``: the records of the file: ``"upserts"``, the row after each change (null after a delete) with
+      ``timestamp``, ``position`` and ``deleted``; ``"pairs"``, the rows before and after it in Debezium's form;
+      ``"changes"``, with ``key``, ``op`` (``insert``, ``update``, ``delete``), ``old``, ``new``, ``timestamp`` and
+      ``position``; or ``"rows"``, the rows that the table has in the end.
+    * ``key``: how the columns of the key are named; by default as those that it was made of, ``key`` where
+      there was one. A column of the value with such a name gives way to it.
+    * ``table``: the name of the table in pairs.
+
+    A change without an event time has null in place of it. Where it has no position either, as of rows that nothing orders,
+    ``position`` is null in changes, and in upserts and pairs, which are read again by it, the smallest one,
+    :data:`beam_joins.elements.iso_times.NO_TIME`.
+
+    Where the table begins anew, as the pipeline has changed, the first record is a truncate: what the files of earlier runs have
+    is void. In changes its ``op`` is ``truncate``, in pairs ``t``; upserts have no word for it, and are refused.
+
+    Pairs have ``before``, ``after``, ``op``, ``source`` with ``lsn`` for the position and ``ts_us`` for the time, and
+    ``ts_ms``, in JSON with a schema; of a truncate, and of rows at its position, ``source`` has the number of the run as
+    ``sequence``. ``ReadChangeEvents(format="debezium")`` makes the same table of them. Rows are in the order of the hashes of
+    their keys; with a state they replace those of the run before.
+
+    The file gets its name when it is whole, in the place of one that is there; until then its parts lie in a
+    hidden folder beside it.
+
+    Raises ``ValueError`` at construction for a wrong option and for a suffix of no format; when applied
+    for a table of Python objects (opaque), for unbounded input, and for columns that the format does not
+    have. In the run :class:`~beam_joins.InputError` when another run writes to the
+    path, or where files of runs behind that of the state are beside it; OutputError if it cannot be written.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from beam_joins import TableFromChangelog
+    >>> path = Path(tempfile.mkdtemp()) / "stock.jsonl"
+    >>> rows = pa.table({"item": ["apple", "apple"], "count": [7, 8], "lsn": [1, 2]})
+    >>> with beam.Pipeline() as pipeline:
+    ...     log = pipeline | beam.Create([rows]).with_output_types(pa.Table)
+    ...     stock = log | TableFromChangelog(key="item", sequence_by="lsn", timestamp_by="lsn", except_columns=["lsn"])
+    ...     _ = stock | WriteChangelog(str(path), key="item")
+    >>> print(path.read_text(), end="")
+    {"item":"apple","count":7,"timestamp":"1970-01-01T00:00:00.000001Z","position":1,"deleted":false}
+    {"item":"apple","count":8,"timestamp":"1970-01-01T00:00:00.000002Z","position":2,"deleted":false}
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        records: As = "upserts",
+        key: str | Sequence[str] | None = None,
+        table: str = "",
+    ) -> None:
+        super().__init__()
+        text("path", path, "the path of a file")
+        text("table", table, "the name of a table", empty=True)
+        if key is not None:
+            columns("key", key)
+        choice("records", records, As)
+        self._path = path
+        self._format = format_of("path", path).name
+        self._as: As = records
+        self._key = key
+        self._table = table
+
+    def expand(self, pcoll: PCollection[Any]) -> PCollection[str]:
+        """Apply the transform."""
+        require_global("WriteChangelog", pcoll)
+        require_tables("WriteChangelog", pcoll)
+        require_bounded("WriteChangelog", "write it in incremental runs, with --beam_joins_state", pcoll)
+        require_file_system("WriteChangelog", self._path)
+        rows = PlainRows("WriteChangelog", table_type(pcoll), self._key, stored=parquet_type)
+        folder = folder_for(pcoll)
+        stem, suffix = split_suffix(self._path)
+        of_rows = self._as == "rows"
+        path = self._path
+        if folder is not None and not of_rows:
+            path = f"{stem}-{folder.run:06d}{suffix}"
+            before_run(pcoll.pipeline, partial(_begin_file, folder, stem, suffix))
+        records = ChangeRecords(rows, self._as, self._format, self._table)
+        result = _Result(Output("changes", path, records).begun(Anew.of(pcoll, folder)))
+        begin = pcoll.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
+        batches: Any = pcoll | "Latest" >> LatestTable() if of_rows else in_batches(pcoll)
+        write = beam.ParDo(WriteParts(result.output, result.staging, result.encoded)).with_output_types(WrittenPart)
+        parts = batches | "Write" >> write
+        written: PCollection[str] = (
+            (parts | "Parts" >> beam.Map(lambda part: (0, part)).with_output_types(tuple[int, Any]), begin)
+            | "All" >> beam.Flatten()
+            | "Together" >> beam.GroupByKey()
+            | "Name" >> beam.MapTuple(lambda _, parts: result.publish(parts)).with_output_types(str)
+        )
+        return written
+
+
+class _Result:
+    """The result that a run writes to a path."""
+
+    def __init__(self, output: Output) -> None:
+        self.output, self._encode = output, output.encode
+        self._path, self._target = output.path, absolute(output.path)
+        self.publication = Publication(self._target, in_workers=True)
+        self._claimed = False
+        self.staging = self.publication.attempt(self._target)
+
+    def encoded(self, batch: Any) -> Iterator[pa.RecordBatch]:
+        """The records of a batch of changes or rows, some at a time."""
+        if not self._claimed:
+            with writing(self._path):
+                self.publication.claim()
+            self._claimed = True
+        return self._encode(batch)
+
+    def publish(self, written: Iterable[WrittenPart | None]) -> str:
+        """Put the parts of this run together in the file; gives its path."""
+        of_run = [part for part in written if part is not None]
+        parts = sorted(part.path for part in of_run)
+        with writing(self._path):
+            if parts and not exists(parts[0]):
+                self._require_done(max(part.at for part in of_run))
+                self.publication.release()
+                return self._path
+            if parts:
+                self.publication.require_held()
+            with self.publication:  # a run without changes has not claimed the path
+                whole = os.path.join(self.staging, "whole")
+                self.output.merge(parts, whole, removes=False)  # another attempt may need them
+                self.publication.publish([Move(whole, self._target)])
+        return self._path
+
+    def _require_done(self, at: int) -> None:
+        """Raise InputError unless the file is younger than the parts, which are gone: an attempt before this one has published
+        it then, and its success was not heard of. Else they are on another machine.
+        """
+        there = next(iter(matching(self._target)), None)
+        if there is None or (is_local(self._target) and there.written < at - _SLACK):
+            raise InputError(
+                f"cannot write {self._path}: the parts of this run are not there on {socket.gethostname()}: all machines must reach "
+                "its folder by this path"
+            )
+
+
+def _begin_file(folder: StateFolder, stem: str, suffix: str) -> None:
+    """Raises InputError if files are there of this run or of later ones, unless an attempt at this run has begun that has not ended:
+    the state is older than they are. The one file of a first run is replaced.
+    """
+    begun = RunMark(folder, "file", absolute(f"{stem}{suffix}"))
+    name = re.compile(rf"{re.escape(absolute(stem))}-(\d{{6,}}){re.escape(suffix)}")
+    numbers = (int(match[1]) for match in map(name.fullmatch, beginning_with(f"{stem}-")) if match)
+    later = sorted(number for number in numbers if folder.run <= number < folder.run + _RUNS)
+    if later and later[-1] == folder.run and (folder.is_new or begun.is_set):
+        later = []
+    if later:
+        raise InputError(
+            f"cannot write {stem}-{folder.run:06d}{suffix}: the state {folder.files.root} is older than the files beside it, which go "
+            f"on to run {later[-1]}: give the state of that run, or remove the files from run {folder.run} on, whose changes are "
+            "written anew"
+        )
+    begun.set()

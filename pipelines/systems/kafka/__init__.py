@@ -1,0 +1,1 @@
+"""Kafka topics: records and change events."""

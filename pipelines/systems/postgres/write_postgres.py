@@ -1,0 +1,246 @@
+"""WritePostgres: merges tables into PostgreSQL by key and position, with psycopg (``pip install
+'beam-joins[postgres]'``).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Literal
+
+import apache_beam as beam
+import pyarrow as pa
+from apache_beam.pvalue import PCollection, PDone, TaggedOutput
+
+from beam_joins.errors import InputError
+from beam_joins.pipelines.results.counts import at_bundle_end
+from beam_joins.pipelines.results.merge_once import MergedTable
+from beam_joins.pipelines.results.run_mark import Mark, MarkFile, NotAsLeft, RunMark, rows_replaced
+from beam_joins.pipelines.results.table_columns import TableColumns
+from beam_joins.pipelines.systems.postgres.postgres_forms import require_names
+from beam_joins.pipelines.systems.postgres.postgres_mark import together
+from beam_joins.pipelines.systems.postgres.postgres_table import PostgresTable, checked_conninfo
+from beam_joins.tables.batch import ChangeBatch
+from beam_joins.transforms.connect import (
+    StateFolder,
+    TableType,
+    before_run,
+    begins_anew,
+    choice,
+    columns,
+    flag,
+    folder_for,
+    in_batches,
+    label_of,
+    require_tables,
+    table_type,
+    text,
+)
+
+__all__ = ["WritePostgres"]
+
+Existing = Literal["refuse", "keep"]
+_BYTES = 16 << 20  # so much is merged in one transaction
+_MARKS: Final = "marks"
+
+
+class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
+    """Writes a table, as batches of changes or single changes, into a table of PostgreSQL, which keeps each
+    row as of its largest position.
+
+    A change is merged only where the row there has a smaller position. So bundles may be repeated, in any order and by
+    several workers, and the table ends as if each change had arrived once, in order. A deleted row stays, with null values
+    and ``deleted`` true, since an older change may still arrive; the view leaves it out.
+
+    With a state a run refuses a table that is not as the last run has left it, as one that was restored.
+    Where the table begins anew, as the pipeline has changed, rows of earlier runs stay until they are merged again; those that are
+    not are deleted at the end of the run. A run that is killed is to be repeated: until then readers see rows of both.
+
+    * ``conninfo``: what psycopg connects with, a string of ``name=value`` or a URL. It is part of the
+      pipeline: keep the password in ``PGPASSWORD`` or a ``.pgpass`` file of the workers.
+    * ``table``: the name of the table, or SCHEMA.NAME.
+    * ``key``: the name of the column of the key; of several, one for each part of it. They are a primary key
+      or have a unique index.
+    * ``schema``: the columns of key and values. By default those of a table with typed columns; a value
+      without columns is in ``value``.
+    * ``position``: the column with the position of a row's last change.
+    * ``deleted``: the column that is true for deleted rows.
+    * ``create``: ``True`` creates the table where it is not there, and the view ``{table}_live`` of the rows that
+      are not deleted, where nothing has that name; with ``--beam_joins_state`` later runs add columns that it lacks.
+    * ``existing``: what a first run, with a new ``--beam_joins_state``, does with rows that the table has:
+      ``"refuse"`` them, as those that were deleted meanwhile would stay, or ``"keep"`` them and merge.
+
+    Raises ``ValueError`` at construction for a wrong option, and
+    :class:`~beam_joins.InputError`, a ``ValueError`` too, when it is applied: if
+    PostgreSQL does not answer, or the table is not there, lacks a column or the unique index, or has a column
+    of values that cannot be null. Raises OutputError in the run for a value that does not fit its column,
+    when PostgreSQL does not answer for some seconds, and for a row that another transaction keeps locked:
+    each of five attempts waits for it for 30 seconds, or as long as ``lock_timeout`` says in ``options`` of
+    ``conninfo`` or for the role.
+
+    >>> WritePostgres("dbname=shop", "enriched", key=[])
+    Traceback (most recent call last):
+    ValueError: key=[]: give the name of a column, or several
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        table: str,
+        *,
+        key: str | Sequence[str],
+        schema: pa.Schema | None = None,
+        position: str = "position",
+        deleted: str = "deleted",
+        create: bool = False,
+        existing: Existing = "refuse",
+    ) -> None:
+        super().__init__()
+        if not isinstance(table, str) or not 1 <= len([part for part in table.split(".") if part]) == table.count(".") + 1 <= 2:
+            raise ValueError(f"table={table!r}: give the name of a table, or SCHEMA.NAME")
+        names = columns("key", key)
+        text("position", position, "the name of a column")
+        text("deleted", deleted, "the name of a column")
+        flag("create", create)
+        choice("existing", existing, Existing)
+        if schema is not None and not isinstance(schema, pa.Schema):
+            raise ValueError(f"schema={schema!r}: give a pyarrow.Schema")
+        if len({*names, position, deleted}) < len(names) + 2:
+            raise ValueError(f"key={key!r}, position={position!r}, deleted={deleted!r}: give each column a name of its own")
+        require_names(table, [*names, position, deleted], has_view=create)
+        self._conninfo, self._table, self._key, self._schema = checked_conninfo(conninfo), table, names, schema
+        self._position, self._deleted, self._create = position, deleted, create
+        self._existing = existing
+
+    def expand(self, table: PCollection[Any]) -> PDone:
+        """Apply the transform."""
+        require_tables("WritePostgres", table)
+        into = self._into(table_type(table))
+        state, anew = folder_for(table), begins_anew(table)
+        if state is not None and not state.is_new and self._create and anew is None and not into.exists():
+            raise InputError(
+                f"the table {self._table} is not there, and would lack what the runs before with {state.files.root} have written: "
+                "begin with an empty state"
+            )
+        replaced = None if state is None else rows_replaced(state, self._table, anew=anew is not None)
+        left = None if state is None else MarkFile.of(state, f"{self._table}, {label_of(table.pipeline)}")
+        last = None if left is None or anew is not None else left.last
+        try:
+            into.prepare(create=self._create, widen=self._create and state is not None and not state.is_new, last=last)
+        except NotAsLeft as error:
+            raise InputError(
+                f"{error}: --beam_joins_read_again makes it anew, or begin with an empty table and an empty state"
+            ) from error
+        if state is not None and state.is_new:
+            self._begin(state, into)
+        merged = in_batches(table) | "Merge" >> beam.ParDo(_Merge(replace(into, is_marked=left is not None))).with_outputs(
+            _MARKS, main="merged"
+        )
+        merged["merged"].element_type = tuple[int, int]
+        if left is not None:
+            marks = merged[_MARKS] | "Mark" >> beam.CombineGlobally(together).without_defaults()
+            _ = marks | "Leave the mark" >> beam.Map(partial(_leave, left, last))
+        if anew is not None:
+            if replaced is not None:
+                before_run(table.pipeline, replaced.set)
+            self._replace(merged["merged"], into, anew)
+        return PDone(table.pipeline)
+
+    def _replace(self, merged: PCollection[Any], into: PostgresTable, position: int) -> None:
+        """Rows that are merged replace those of earlier runs: these precede the position once the run begins, and those that
+        still do at its end are deleted.
+        """
+        before_run(merged.pipeline, partial(into.begin_anew, position))
+        begin = merged.pipeline | "Begin" >> beam.Create([(0, position)], reshuffle=False).with_output_types(tuple[int, int])
+        _ = (
+            (begin, merged)
+            | "All" >> beam.Flatten()
+            | "Together" >> beam.GroupByKey()
+            | "Delete the others" >> beam.MapTuple(lambda _, positions: into.end_anew(position))
+        )
+
+    def merged(self, of_table: TableType) -> MergedTable:
+        """The table for one process that merges all changes of a run in one transaction. Raises ``ValueError``."""
+        return _InOne(replace(self._into(of_table, in_one=True), is_marked=True))
+
+    def _into(self, of_table: TableType, *, in_one: bool = False) -> PostgresTable:
+        columns = TableColumns(of_table, self._key, self._schema)
+        if reserved := {self._position, self._deleted} & {*columns.values.names}:
+            raise ValueError(
+                f"the values have a column {', '.join(sorted(reserved))}: give position= or deleted= another name, or "
+                "the column itself (--select, or MapTable)"
+            )
+        has_view = self._create
+        return PostgresTable(self._conninfo, self._table, columns, self._position, self._deleted, in_one=in_one, has_view=has_view)
+
+    def _begin(self, state: StateFolder, into: PostgresTable) -> None:
+        """A first run begins with an empty table, or repeats a first run that was not committed."""
+        begun = RunMark(state, "begun", self._table)
+        if self._existing == "refuse" and not begun.is_set and into.has_rows():
+            raise InputError(
+                f"the table {self._table} has rows, which no run with the state {state.files.root} has written, so that rows deleted "
+                "meanwhile would stay: empty the table, give the state of the runs before, or say existing='keep'"
+            )
+        begun.set()
+
+
+@dataclass(frozen=True)
+class _InOne:
+    """All changes of a run, merged in one transaction."""
+
+    into: PostgresTable
+
+    def exists(self) -> bool:
+        return self.into.exists()
+
+    def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
+        self.into.prepare(create=create, widen=widen, last=last)
+
+    def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool, last: Mark | None = None) -> Mark:
+        try:
+            return self.into.merge(_Lines(self.into, changes), anew=anew, last=last)  # which counts once, as positions say
+        finally:
+            self.into.close()
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of changes, some at a time, as often as they are asked for."""
+
+    into: PostgresTable
+    changes: Callable[[], Iterator[ChangeBatch]]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self.into.lines(self.into.columns.of(batch)) for batch in self.changes())
+
+
+def _leave(left: MarkFile, last: Mark | None, mark: Mark) -> None:
+    """Leave the mark of a run beside that of the last one, whose rows are there still."""
+    left.put(together([*([] if last is None else [last]), mark]))
+
+
+class _Merge(beam.DoFn):
+    def __init__(self, into: PostgresTable) -> None:
+        self._into = into
+
+    def start_bundle(self) -> None:
+        self._lines: list[bytes] = []
+        self._bytes = 0
+
+    def process(self, element: ChangeBatch) -> Iterator[Any]:  # gives marks alone: what waits for its output waits for the merge
+        lines = self._into.lines(self._into.columns.of(element))
+        self._lines.append(lines)
+        self._bytes += len(lines)
+        if self._bytes >= _BYTES:
+            yield from (TaggedOutput(_MARKS, mark) for mark in self._flush())
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from (TaggedOutput(_MARKS, at_bundle_end(mark)) for mark in self._flush())
+
+    def teardown(self) -> None:
+        self._into.close()
+
+    def _flush(self) -> Iterator[Mark]:
+        lines, self._lines, self._bytes = b"".join(self._lines), [], 0
+        if lines:
+            mark = self._into.merge([lines])
+            yield from [mark] if mark else []
