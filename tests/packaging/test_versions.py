@@ -58,7 +58,7 @@ def test_it_installs_imports_and_joins(versions: Versions, wheel: Path, tmp_path
     assert done.returncode == 0, done.stderr
     examples = run(
         *(python, "-m", "pytest", "-p", "no:cacheprovider", "--doctest-modules"),
-        *("--pyargs", "beam_joins.transforms", *(f"beam_joins.{name}" for name in ("change", "content", "functions", "windowed"))),
+        *("--pyargs", "beam_joins.transforms", *(f"beam_joins.{room}" for room in ("elements", "functions", "keys"))),
         directory=tmp_path,
     )
     assert examples.returncode == 0, examples.stdout + examples.stderr

@@ -25,13 +25,7 @@ from beam_joins.pipelines.yaml import __main__ as of_yaml
 from tests.pipelines.join_run import refused
 from tests.pipelines.orders_run import Run, run_of
 
-POSTGRES = (
-    "io.write_postgres",
-    "io.sinks.postgres_table",
-    "io.sources.postgres_server",
-    "io.sources.slot_rounds",
-    "io.sources.slot_setup",
-)
+POSTGRES = ("write_postgres", "postgres_table", "postgres_server", "slot_rounds", "slot_setup")
 
 
 @pytest.mark.parametrize(
@@ -66,10 +60,10 @@ def test_a_package_that_cannot_be_imported_is_told_with_the_reason() -> None:
 @pytest.mark.parametrize("module", POSTGRES)
 def test_a_module_that_needs_psycopg_says_so_when_it_is_imported(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     for each in POSTGRES:
-        monkeypatch.delitem(sys.modules, f"beam_joins.pipelines.{each}", raising=False)
+        monkeypatch.delitem(sys.modules, f"beam_joins.pipelines.systems.postgres.{each}", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtra, match="^PostgreSQL needs psycopg: pip install "):
-        importlib.import_module(f"beam_joins.pipelines.{module}")
+        importlib.import_module(f"beam_joins.pipelines.systems.postgres.{module}")
 
 
 def test_a_missing_extra_is_an_import_error_and_a_wrong_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +101,7 @@ TABLE = ["table", "--input", "l.jsonl"]
 def test_a_command_without_an_extra_is_one_sentence(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch, package: str, arguments: list[str], says: str
 ) -> None:
-    for module in [name for name in sys.modules if re.search(r"beam_joins\.pipelines\.io\..*(delta|duck_lake)", name)]:
+    for module in [name for name in sys.modules if re.search(r"beam_joins\.pipelines\.systems\..*(delta|duck_lake)", name)]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
     Path("m.msgpack").write_bytes(b"\x81\xa2id\x01")
