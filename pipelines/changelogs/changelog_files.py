@@ -26,7 +26,7 @@ from beam_joins.pipelines.formats.csv_text import in_one_layout
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
 from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
-from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, slot_log
+from beam_joins.pipelines.formats.envelopes.wal2json_log import NONE_READ, ReadBefore, wal2json_log
 from beam_joins.pipelines.formats.file_parts import File, FormatReader
 from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, Format, format_of, has_format, titles_of
@@ -162,7 +162,7 @@ def look_into(
                 )
         evidence, log, absent = NOTHING, None, ""
         if any(file.reader.spans_files and not file.look_bytes for file in files):
-            log = slot_log(name, files, read)
+            log = wal2json_log(name, files, read)
             files = log.files
         if columns.enveloped and files:
             evidence = evidence_of(name, changes_in(name, files), LOOK_RECORDS, partitions=is_pattern(files[0].table))

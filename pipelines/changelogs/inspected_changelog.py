@@ -22,7 +22,7 @@ from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import WITHIN, Columns, reference_at
 from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence
 from beam_joins.pipelines.formats.envelopes.readers import NOT_READ, SHOWN_BY
-from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, Waiting
+from beam_joins.pipelines.formats.envelopes.wal2json_log import NONE_READ, ReadBefore, Waiting
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.layout import Layout, written_name
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind

@@ -21,7 +21,7 @@ from beam_joins.pipelines.commands.runs_options import differing_options, fixed_
 from beam_joins.pipelines.commands.stored_rows import StoredRows
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns
-from beam_joins.pipelines.formats.envelopes.slot_log import ReadBefore
+from beam_joins.pipelines.formats.envelopes.wal2json_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Form

@@ -20,10 +20,10 @@ from beam_joins.pipelines.changelogs.changelog_files import look_into
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.formats.changelog_columns import enveloped
+from beam_joins.pipelines.formats.envelopes.debezium_files import DebeziumLines
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
-from beam_joins.pipelines.formats.envelopes.sources import DebeziumLines
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.tables.arrivals import Life

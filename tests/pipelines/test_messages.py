@@ -27,7 +27,7 @@ from beam_joins.pipelines.commands.runs import Runs
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.commands.watched_run import Step, Watched, WatchedReport
-from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
+from beam_joins.pipelines.formats.envelopes.wal2json_lines import Wal2JsonLines
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.join import JOIN
 from beam_joins.pipelines.orders import ORDERS
@@ -255,7 +255,7 @@ def test_the_records_of_each_run_add_up_late_ones_too(beam_joins: Run, small: Sa
 
 
 def test_runs_say_what_they_read_in_its_own_terms(tmp_path: Path) -> None:
-    file = File(path="p", bytes=1, shown="p", reader=SlotLines())
+    file = File(path="p", bytes=1, shown="p", reader=Wal2JsonLines())
     base = ["--foreign-key", "by", "--latest", str(tmp_path / "l.jsonl"), "--state-dir", str(tmp_path / "s")]
 
     def came(left: str, right: str, new: dict[str, list[File]]) -> str:

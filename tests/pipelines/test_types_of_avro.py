@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.pipelines.formats.avro import read_avro
-from beam_joins.pipelines.formats.envelopes.sources import DebeziumLines
+from beam_joins.pipelines.formats.envelopes.debezium_files import DebeziumLines
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.types.record_kinds import rows_of_avro, rows_of_columns
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from beam_joins.pipelines.formats.envelopes.debezium_files import DebeziumLines
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
-from beam_joins.pipelines.formats.envelopes.sources import DebeziumLines
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import File, Part
 from tests.pipelines.naive_orders import Row

@@ -19,7 +19,7 @@ from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.commands import programs as commands
 from tests import programs
 from tests.pipelines.orders_run import read_lines
-from tests.pipelines.test_slot_log import files_of
+from tests.pipelines.test_wal2json_log import files_of
 from tests.postgres.workload import Shop
 
 TABLES = ("orders", "customers", "products", "regions")

@@ -1,5 +1,6 @@
 """Reads files of change events as lines of JSON: the row, with the columns that the envelope adds."""
 
+import io
 import itertools
 from abc import abstractmethod
 from collections import Counter
@@ -12,8 +13,9 @@ import pyarrow as pa
 from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Columns, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Part
-from beam_joins.pipelines.formats.json_lines import json_rows
+from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLinesReader, json_rows
 from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.lines import whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import object_of
@@ -122,6 +124,19 @@ class Enveloped(FormatReader):
             marked.skipped.update(envelope.skipped)
             envelope.skipped.clear()
             yield marked
+
+
+class EnvelopeLines(Enveloped, JsonLinesReader):
+    """Envelopes as lines of JSON."""
+
+    def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
+        for place, data in whole_lines(part):
+            lines = list(io.BytesIO(data))  # a line may have a carriage return between its members
+            texts = [line.strip() for line in lines]
+            if not part.start + place and texts:
+                texts[0] = texts[0].removeprefix(BYTE_ORDER_MARK)
+            begins = itertools.accumulate(map(len, lines), initial=part.first_place + place)
+            yield list(zip(begins, texts, strict=False))
 
 
 class _Types:

@@ -7,12 +7,14 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
+from beam_joins.pipelines.formats.envelopes.enveloped import EnvelopeLines
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
     INSERT,
     NO_ROW,
     TRUNCATE,
     UPSERT,
+    Envelope,
     RowChange,
     full_name,
     in_binary_log,
@@ -21,6 +23,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     require_whole,
 )
 from beam_joins.pipelines.formats.envelopes.statements import emptied_by
+from beam_joins.pipelines.formats.file_parts import File
 
 _BOOTSTRAP: Final = "bootstrap-insert"
 _ROWS: Final = {"insert": INSERT, _BOOTSTRAP: UPSERT, "update": UPSERT, "delete": DELETE}
@@ -131,3 +134,12 @@ def _place(event: _Line) -> tuple[int, str | None]:
         raise ValueError(f"the position {event.position!r} is no FILE:OFFSET of a binary log")
     base = file.rpartition(".")[0] or None
     return in_binary_log(file, int(offset)), base if event.server_id is None else f"{base or file} of server {event.server_id}"
+
+
+class MaxwellLines(EnvelopeLines):
+    """Maxwell's events as lines of JSON."""
+
+    name = "maxwell"
+
+    def _envelope(self, file: File) -> Envelope:
+        return Maxwell(file.key, file.table, file.columns)

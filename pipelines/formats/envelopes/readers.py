@@ -2,10 +2,15 @@
 
 from typing import Final
 
+from beam_joins.pipelines.formats.envelopes.debezium_files import (
+    DebeziumArrow,
+    DebeziumAvro,
+    DebeziumLines,
+    DebeziumParquet,
+)
 from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
-from beam_joins.pipelines.formats.envelopes.maxwell import IS_DDL, NO_CANAL
-from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
-from beam_joins.pipelines.formats.envelopes.sources import DebeziumArrow, DebeziumAvro, DebeziumLines, DebeziumParquet, MaxwellLines
+from beam_joins.pipelines.formats.envelopes.maxwell import IS_DDL, NO_CANAL, MaxwellLines
+from beam_joins.pipelines.formats.envelopes.wal2json_lines import Wal2JsonLines
 from beam_joins.pipelines.formats.registry import Format
 
 ENVELOPES: Final[dict[str, dict[Format, Enveloped]]] = {
@@ -15,7 +20,7 @@ ENVELOPES: Final[dict[str, dict[Format, Enveloped]]] = {
         "parquet": DebeziumParquet(),
         "arrow": DebeziumArrow(),
     },
-    "wal2json": {"json lines": SlotLines()},
+    "wal2json": {"json lines": Wal2JsonLines()},
     "maxwell": {"json lines": MaxwellLines()},
 }
 NOT_READ: Final = {

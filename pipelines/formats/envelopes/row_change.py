@@ -139,6 +139,15 @@ def lsn(text: str) -> int:
     return (int(match[1], 16) << 32) + int(match[2], 16)
 
 
+def lsn_text(place: int) -> str:
+    """As PostgreSQL writes it.
+
+    >>> lsn_text(97500059720)
+    '16/B374D848'
+    """
+    return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"
+
+
 def in_binary_log(position: str | None, offset: int) -> int:
     """The number of a place in MySQL's binary log, of the file's name and the offset in it.
 

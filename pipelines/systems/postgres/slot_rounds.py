@@ -16,8 +16,7 @@ from uuid import uuid4
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.changelogs.round_files import RoundFiles
-from beam_joins.pipelines.formats.envelopes.row_change import lsn
-from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
+from beam_joins.pipelines.formats.envelopes.row_change import lsn, lsn_text
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.systems.postgres.pgoutput import Pgoutput, Shape, message_of
 from beam_joins.pipelines.systems.postgres.postgres_server import (
@@ -89,7 +88,7 @@ class Round(NamedTuple):
     def state(self) -> dict[str, Any]:
         """The state for the next round, in JSON values."""
         tables = {name: table.remembered for name, table in self.tables.items()}
-        return {"end": place_text(self.end), "log": [*self.log], "tables": tables, "mark": self.mark}
+        return {"end": lsn_text(self.end), "log": [*self.log], "tables": tables, "mark": self.mark}
 
 
 def read_round(
@@ -160,7 +159,7 @@ def _advance(connection: Any, slot: Slot, end: int) -> None:
         return
     for is_last in _attempts():
         try:
-            connection.execute("SELECT pg_replication_slot_advance(%s, %s)", [slot.name, place_text(end)])
+            connection.execute("SELECT pg_replication_slot_advance(%s, %s)", [slot.name, lsn_text(end)])
             return
         except psycopg.errors.ObjectInUse:
             if is_last:
@@ -191,7 +190,7 @@ def _is_promoted(connection: Any, slot: Slot, log: LogIdentity, before: dict[str
         )
     if end < lsn(before["end"]):
         raise InputError(
-            f"the server's log ends at {place_text(end)}, before {before['end']}, where the last run ended, as after a restore: begin "
+            f"the server's log ends at {lsn_text(end)}, before {before['end']}, where the last run ended, as after a restore: begin "
             "with an empty state"
         )
     return read.timeline != log.timeline
@@ -214,7 +213,7 @@ def _usable(connection: Any, slot: Slot, before: dict[str, Any] | None, *, promo
         raise InputError(f"the slot {name} is lost, as the server has removed its log ({why}): drop it and make it again{anew}")
     if before is not None and not promoted and status.confirmed > lsn(before["end"]):
         raise InputError(
-            f"the slot {name} was read up to {place_text(status.confirmed)} by somebody else, or made again, and the last "
+            f"the slot {name} was read up to {lsn_text(status.confirmed)} by somebody else, or made again, and the last "
             f"run ended at {before['end']}: begin with an empty state, and give each job a slot"
         )
     return max(status.confirmed, 0 if before is None else lsn(before["end"]))
@@ -312,7 +311,7 @@ class _Reader:
                     cursor.connection.execute(f"SET LOCAL client_encoding TO '{_ANY_BYTES}'")
                 try:
                     options = _MESSAGES if self._connection.info.server_version >= _SENDS_MESSAGES else []
-                    cursor.execute(_PEEK, [self._slot.name, place_text(end), publication, options])
+                    cursor.execute(_PEEK, [self._slot.name, lsn_text(end), publication, options])
                     some = cursor.fetchmany(_FETCHED)
                 except psycopg.errors.ObjectInUse:
                     if is_last:

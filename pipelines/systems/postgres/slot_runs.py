@@ -15,7 +15,7 @@ import msgspec
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import folders_beginning_with, matching, remove_directory
-from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
+from beam_joins.pipelines.formats.envelopes.row_change import lsn_text
 from beam_joins.pipelines.systems.postgres.slot_rounds import Round, advance, read_round
 from beam_joins.pipelines.systems.postgres.table_snapshots import Slot
 from beam_joins.transforms.connect import StateFolder, read_whole, write_whole
@@ -90,4 +90,4 @@ def _move_on(slot: Slot, read: Round, folder: str) -> None:
     try:
         advance(slot, read)
     except InputError as error:
-        _log.warning("%s; the next run moves the slot to %s", error, place_text(read.end))
+        _log.warning("%s; the next run moves the slot to %s", error, lsn_text(read.end))

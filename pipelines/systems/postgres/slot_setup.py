@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.formats.envelopes.slot_lines import place_text
+from beam_joins.pipelines.formats.envelopes.row_change import lsn_text
 from beam_joins.pipelines.systems.postgres.postgres_server import (
     connected,
     flushed,
@@ -82,7 +82,7 @@ def shown_slot(slot: Slot) -> Iterator[str]:
         user = f", in use by the process {status.active_pid}" if status.active_pid else ""
         lost = f", lost ({status.invalidation or 'max_slot_wal_keep_size'})" if status.is_lost else ""
         yield f"slot         {slot.name}, of {status.plugin}{user}{lost}"
-        yield f"read up to   {place_text(status.confirmed)}, {flushed(connection) - status.confirmed:,} bytes behind the server"
+        yield f"read up to   {lsn_text(status.confirmed)}, {flushed(connection) - status.confirmed:,} bytes behind the server"
         if connection.execute(_HAS_PUBLICATION, [slot.publication]).fetchone() is not None:
             yield f"publication  {slot.publication}, of {', '.join(published_tables(connection, slot.publication)) or 'no tables'}"
 

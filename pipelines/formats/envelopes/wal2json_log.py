@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.envelopes.slot_lines import TRANSACTION, Line, cut_apart, end_of_cut, line_of, place_text
+from beam_joins.pipelines.formats.envelopes.row_change import lsn_text
+from beam_joins.pipelines.formats.envelopes.wal2json_lines import TRANSACTION, Line, cut_apart, end_of_cut, line_of
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.lines import whole_lines
 from beam_joins.pipelines.formats.registry import packed_as
@@ -43,7 +44,7 @@ class ReadBefore(NamedTuple):
 NONE_READ: Final = ReadBefore()
 
 
-class SlotLog(NamedTuple):
+class Wal2JsonLog(NamedTuple):
     """The files, each with the part to read, and the ends that wait."""
 
     files: tuple[File, ...]
@@ -98,7 +99,7 @@ class _Outline(NamedTuple):
         return self.first is not None and self.last is not None and self.first <= end <= self.last
 
 
-def slot_log(name: str, files: Sequence[File], before: ReadBefore = NONE_READ) -> SlotLog:
+def wal2json_log(name: str, files: Sequence[File], before: ReadBefore = NONE_READ) -> Wal2JsonLog:
     """The files as one log, in whatever order they come.
 
     A transaction that is cut is put together by what its lines say: its beginning and its end have the same
@@ -110,7 +111,7 @@ def slot_log(name: str, files: Sequence[File], before: ReadBefore = NONE_READ) -
     """
     log = _Log(name, [_outline(name, file) for file in files], before)
     placed = [log.placed(outline) for outline in log.outlines]
-    return SlotLog(tuple(file for file, _ in placed), tuple(part for _, waiting in placed for part in waiting), log.read())
+    return Wal2JsonLog(tuple(file for file, _ in placed), tuple(part for _, waiting in placed for part in waiting), log.read())
 
 
 class _Log:
@@ -173,7 +174,7 @@ class _Log:
             return without, [] if self._is_covered(begun.end) else [Waiting(file.path, file.start, "", comes_again=False)]
         if begun is None and (head.line.timestamp in self._before.repeated or self._is_covered(head.line.end)):
             return without, []
-        of = "a transaction" if head.line.end is None else f"the transaction with nextlsn {place_text(head.line.end)}"
+        of = "a transaction" if head.line.end is None else f"the transaction with nextlsn {lsn_text(head.line.end)}"
         remedy = "and read slots with include-transaction, which is the default"
         if head.stop:
             remedy = f"or take its first {head.lines:,} lines out, which loses their changes"
@@ -194,7 +195,7 @@ class _Log:
         later = next((each.file for each in self.outlines if each.last is not None and each.last > behind), None)
         if self._is_covered(end) or (end is None and later is not None):
             return file, []
-        of = "a transaction" if end is None else f"the transaction with nextlsn {place_text(end)}"
+        of = "a transaction" if end is None else f"the transaction with nextlsn {lsn_text(end)}"
         if later is not None:
             raise InputError(
                 f"{self._name}: {file.shown} ends within {of}, whose end is in no file, and {later.shown} has later "

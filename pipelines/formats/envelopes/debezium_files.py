@@ -1,6 +1,5 @@
-"""Readers of envelopes by what they are written in: lines of JSON, records of Avro, rows of Parquet and Arrow."""
+"""Readers of Debezium's events by what they are written in: lines of JSON, records of Avro, rows of Parquet and Arrow."""
 
-import io
 import itertools
 from collections.abc import Iterator
 from functools import partial
@@ -13,29 +12,13 @@ from beam_joins.pipelines.formats.avro import AvroReader, read_records, read_sch
 from beam_joins.pipelines.formats.columnar import readable
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.debezium_records import DebeziumRecords
-from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped
-from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
+from beam_joins.pipelines.formats.envelopes.enveloped import Enveloped, EnvelopeLines
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLinesReader
-from beam_joins.pipelines.formats.lines import whole_lines
 from beam_joins.pipelines.formats.parquet import ParquetReader, opened
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows, rows_of_avro, rows_of_columns
 
 _RECORDS: Final = 4096
-
-
-class EnvelopeLines(Enveloped, JsonLinesReader):
-    """Envelopes as lines of JSON."""
-
-    def _items(self, part: Part) -> Iterator[list[tuple[int, Any]]]:
-        for place, data in whole_lines(part):
-            lines = list(io.BytesIO(data))  # a line may have a carriage return between its members
-            texts = [line.strip() for line in lines]
-            if not part.start + place and texts:
-                texts[0] = texts[0].removeprefix(BYTE_ORDER_MARK)
-            begins = itertools.accumulate(map(len, lines), initial=part.first_place + place)
-            yield list(zip(begins, texts, strict=False))
 
 
 class DebeziumLines(EnvelopeLines):
@@ -46,15 +29,6 @@ class DebeziumLines(EnvelopeLines):
 
     def _envelope(self, file: File) -> Envelope:
         return DebeziumJson(file.key, file.table, file.columns, file.placeholders, in_files=True)
-
-
-class MaxwellLines(EnvelopeLines):
-    """Maxwell's events as lines of JSON."""
-
-    name = "maxwell"
-
-    def _envelope(self, file: File) -> Envelope:
-        return Maxwell(file.key, file.table, file.columns)
 
 
 class DebeziumAvro(Enveloped, AvroReader):

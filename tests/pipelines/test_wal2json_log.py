@@ -21,11 +21,11 @@ from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
 from beam_joins.pipelines.changelogs.changelog_files import find_files
 from beam_joins.pipelines.formats.changelog_columns import Envelopes
-from beam_joins.pipelines.formats.envelopes import slot_lines
+from beam_joins.pipelines.formats.envelopes import wal2json_lines
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
-from beam_joins.pipelines.formats.envelopes.slot_lines import SlotLines
-from beam_joins.pipelines.formats.envelopes.slot_log import NONE_READ, ReadBefore, SlotLog, slot_log
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
+from beam_joins.pipelines.formats.envelopes.wal2json_lines import Wal2JsonLines
+from beam_joins.pipelines.formats.envelopes.wal2json_log import NONE_READ, ReadBefore, Wal2JsonLog, wal2json_log
 from beam_joins.pipelines.formats.file_parts import Part
 from tests.examples import examples
 
@@ -100,14 +100,14 @@ def files_of(log: list[list[bytes]], chance: random.Random, *, rotated: float = 
         begin = chance.randrange(max(0, stop - 2), stop + 1)
 
 
-def read(folder: Path, starts: dict[str, int], names: list[str], before: ReadBefore = NONE_READ) -> tuple[Counter[Any], SlotLog]:
+def read(folder: Path, starts: dict[str, int], names: list[str], before: ReadBefore = NONE_READ) -> tuple[Counter[Any], Wal2JsonLog]:
     """The changes of files, and what waits."""
     actual = [file for file in find_files("rows", str(folder), ENVELOPES) if Path(file.path).name in names or file.path in starts]
-    log = slot_log("rows", [replace(file, start=starts.get(file.path, 0), table="*") for file in actual], before)
+    log = wal2json_log("rows", [replace(file, start=starts.get(file.path, 0), table="*") for file in actual], before)
     changes: Counter[Any] = Counter()
     for number, file in enumerate(log.files):
-        for start, stop in SlotLines().cuts(file, 1):
-            for marked in SlotLines().marked(Part(number, file, start, stop)):
+        for start, stop in Wal2JsonLines().cuts(file, 1):
+            for marked in Wal2JsonLines().marked(Part(number, file, start, stop)):
                 assert not marked.faults
                 changes.update(marked.texts)
     return changes, log
@@ -145,7 +145,7 @@ def test_a_log_cut_anywhere_gives_each_transaction_whole_in_one_run_or_several(
     starts: dict[str, int] = {}
     before = NONE_READ
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(slot_lines, "_MOST_HELD", held)
+        patched.setattr(wal2json_lines, "_MOST_HELD", held)
         for begin, stop in zip([0, *cuts], [*cuts, len(files)], strict=True):
             for name, content in files[begin:stop]:
                 (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -205,15 +205,15 @@ def test_a_line_that_cannot_be_read_takes_no_other_one_with_it(tmp_path_factory:
     folder = tmp_path_factory.mktemp("log")
     (folder / "whole.jsonl").write_bytes(b"".join(lines))
     (file,) = find_files("rows", str(folder), ENVELOPES)
-    expected = [change.row for change in SlotLines().changes(file)]
+    expected = [change.row for change in Wal2JsonLines().changes(file)]
     if b'"columns"' in lines[bad]:
         del expected[sum(b'"columns"' in line for line in lines[:bad])]
     lines[bad] = chance.choice([b"no JSON\n", lines[bad][:-9] + b"\n", b'{"action":7}\n'])
     (folder / "whole.jsonl").write_bytes(b"".join(lines))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(slot_lines, "_MOST_HELD", held)
+        patched.setattr(wal2json_lines, "_MOST_HELD", held)
         (file,) = find_files("rows", str(folder), ENVELOPES)
-        actual = list(SlotLines().marked(Part(0, replace(file, table="*"), 0, 0)))
+        actual = list(Wal2JsonLines().marked(Part(0, replace(file, table="*"), 0, 0)))
     assert sum(len(marked.faults) for marked in actual) == 1
     rows = [json.loads(text) for marked in actual for text in marked.texts if text != b"null"]
     assert [{name: row[name] for name in ("id", "text")} for row in rows] == list(map(json.loads, expected))

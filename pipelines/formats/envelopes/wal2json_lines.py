@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from beam_joins.pipelines.formats.envelopes.row_change import Envelope, lsn
-from beam_joins.pipelines.formats.envelopes.sources import EnvelopeLines
+from beam_joins.pipelines.formats.envelopes.enveloped import EnvelopeLines
+from beam_joins.pipelines.formats.envelopes.row_change import Envelope, lsn, lsn_text
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.lines import whole_lines
@@ -68,15 +68,6 @@ def end_of_cut(text: bytes) -> int | None:
     return None if match is None else lsn(match[1].decode())
 
 
-def place_text(place: int) -> str:
-    """As PostgreSQL writes it.
-
-    >>> place_text(97500059720)
-    '16/B374D848'
-    """
-    return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"
-
-
 def cut_apart(text: bytes) -> list[tuple[int, bytes]]:
     r"""A line, or those that became one as a reader was killed before it wrote the newline and another one
     wrote on; each with its offset.
@@ -90,7 +81,7 @@ def cut_apart(text: bytes) -> list[tuple[int, bytes]]:
     return [(start, text[start:stop]) for start, stop in pairwise(starts)]
 
 
-class SlotLines(EnvelopeLines):
+class Wal2JsonLines(EnvelopeLines):
     """The reader of the files of wal2json: from the byte ``start`` of a file up to ``stop``, as if ``begin`` stood
     before its first line and ``end`` behind its last.
     """
@@ -206,7 +197,7 @@ class WholeTransactions:
         if self._cut_off is not None and line.end is not None:
             if line.end > self._cut_off:
                 raise ValueError(
-                    f"goes on behind the transaction with nextlsn {place_text(self._cut_off)}, which is cut off: read "
+                    f"goes on behind the transaction with nextlsn {lsn_text(self._cut_off)}, which is cut off: read "
                     "the slot again from there"
                 )
             if line.end == self._cut_off:
@@ -217,7 +208,7 @@ class WholeTransactions:
         if not self._within:
             return []
         if line and self._begin and line.end != self._begin.end:
-            raise ValueError(f"ends a transaction with nextlsn {place_text(line.end or 0)} that it has not begun: lines are missing")
+            raise ValueError(f"ends a transaction with nextlsn {lsn_text(line.end or 0)} that it has not begun: lines are missing")
         lines = [] if self._passes is False else [*self._held, (place, text)]
         if self._begin is None and self._passes is None:
             lines.insert(0, (place, as_begin(text)))
