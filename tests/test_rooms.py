@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,38 @@ def test_an_arrow_that_goes_up_is_found(tmp_path, monkeypatch):
     (tmp_path / "transforms" / "engine" / "files" / "c.py").write_text("from beam_joins.transforms.engine.blocks import notes\n")
     with pytest.raises(AssertionError, match="engine/blocks"):
         test_a_room_within_a_floor_imports_only_those_below()
+
+
+def imports_of_files(floors: list[Path]) -> dict[str, set[str]]:
+    """Which modules below folders import which others of them, also only for types."""
+    paths = {module_of(path): path for floor in floors for path in floor.rglob("*.py") if not path.is_symlink()}
+    imports: dict[str, set[str]] = {}
+    for module, path in paths.items():
+        nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
+        names = [(f"{node.module}.{alias.name}", f"{node.module}") for node in nodes for alias in node.names]
+        imports[module] = {name if name in paths else of for name, of in names} & paths.keys()
+    return imports
+
+
+def module_of(path: Path) -> str:
+    """The name of the module of a file."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts if parts[0] == "beam_joins" else ("beam_joins", *parts)).removesuffix(".__init__")
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    imports = imports_of_files([ROOT / folder for folder in FOLDERS])
+    assert len(imports) > 300
+    TopologicalSorter(imports).prepare()
+
+
+def test_a_circle_of_files_is_found(tmp_path, monkeypatch):
+    (tmp_path / "pipelines").mkdir()
+    (tmp_path / "pipelines" / "a.py").write_text("from beam_joins.pipelines import b\n")
+    (tmp_path / "pipelines" / "b.py").write_text("if TYPE_CHECKING:\n    from beam_joins.pipelines.a import A\n")
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    with pytest.raises(CycleError, match=r"beam_joins\.pipelines\.a"):
+        TopologicalSorter(imports_of_files([tmp_path / "pipelines"])).prepare()
 
 
 def test_the_picture_of_the_house_is_that_of_the_code():

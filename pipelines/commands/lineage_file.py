@@ -14,7 +14,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import os_sentence
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
-from beam_joins.pipelines.commands.exports import ExportedRun, Outcome
+from beam_joins.pipelines.commands.exported_run import ExportedRun, Outcome
 from beam_joins.pipelines.commands.programs import installed_version
 from beam_joins.pipelines.commands.standard_streams import STANDARD
 from beam_joins.pipelines.commands.write_json import write_line

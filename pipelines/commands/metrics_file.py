@@ -12,7 +12,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import os_sentence, writing
 from beam_joins.pipelines.commands.command_spec import Names
-from beam_joins.pipelines.commands.exports import ExportedRun, Outcome
+from beam_joins.pipelines.commands.exported_run import ExportedRun, Outcome
 from beam_joins.pipelines.commands.summary import JOIN, LATE, REASONS, Summary
 from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY
 from beam_joins.transforms.connect import ABSENT_DELETES
