@@ -71,6 +71,7 @@ from beam_joins.transforms.engine.files.stored_files import (
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
+from beam_joins.transforms.engine.resumed.state_rows import StoredTable
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.engine.stages.partitions import growing_partitions, suggested_partitions
 from beam_joins.transforms.engine.stages.prepared import prepared
@@ -105,6 +106,7 @@ __all__ = [
     "StateFiles",
     "StateFolder",
     "StateRefused",
+    "StoredTable",
     "TableOutputs",
     "TableType",
     "arrow_schema",

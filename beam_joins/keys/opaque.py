@@ -160,7 +160,7 @@ def _largest(column: pa.Array) -> int:
 def python_keys(keys: pa.Array) -> list[Any]:
     """The keys of any column as Python has them: those of several columns are tuples.
 
-    >>> python_keys(pa.array([{"shop": "a", "id": 1}, None]))
+    >>> python_keys(pa.array([("a", 1), None], pa.struct({"shop": pa.string(), "id": pa.int64()})))
     [('a', 1), None]
     """
     kind = keys.type

@@ -20,7 +20,7 @@ PROGRAMS: Final = {
     "table": "make the table of a changelog: old and new rows, and the rows in the end",
     "orders": "enrich orders with their customers: two changelogs in, the changelog of the joined table out",
     "slot": "make, show or drop the slot of a PostgreSQL database that tables are read from",
-    "state": "show, verify or copy the state of incremental runs",
+    "state": "show, verify or copy the state of incremental runs, or rows of it",
     "explain": "show two small changelogs and their join as a timeline, position by position",
     "sample": "write sample changelogs of a made-up shop",
 }

@@ -1,6 +1,7 @@
-"""``beam-joins state``: shows, verifies and copies the folder of ``--state-dir`` or ``--beam_joins_state``."""
+"""``beam-joins state``: shows, verifies and copies the folder of ``--state-dir`` or ``--beam_joins_state``, and shows rows of it."""
 
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,9 @@ examples:
   {PROGRAM} show state
       the last run, the inputs, and the rows and bytes of each transform
 
+  {PROGRAM} rows state --transform Orders --key 17
+      the row with this key, as the transform has stored it
+
   {PROGRAM} check state
       verify the checksum of each file; exit code 1 if one is missing or has changed
 
@@ -33,11 +37,10 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     """Run the command line; returns the exit code: 0, 1 for a state that is damaged, 2 for an invalid option or folder."""
     args = _parser().parse_args(argv)
     try:
-        if (args.to is not None) != (args.do == "copy"):
-            raise InputError("copy needs a second folder" if args.do == "copy" else f"{args.do} takes one folder: leave {args.to} out")
+        _require_options(args)
         from beam_joins.transforms.connect import StateFolder
 
-        for line in _DO[args.do](StateFolder, args.folder, args.to):
+        for line in _DO[args.do](StateFolder, args):
             print(line)
     except Exception as error:
         print(f"{PROGRAM}: {sentence_and_code(error)[0]}", file=sys.stderr)
@@ -45,8 +48,21 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     return 0
 
 
-def _show(folder: "type[StateFolder]", path: str, to: str | None) -> Iterator[str]:
-    state = folder.summary(path)
+def _require_options(args: Namespace) -> None:
+    """Raise InputError for options that are missing, or those of something else."""
+    if (args.to is not None) != (args.do == "copy"):
+        raise InputError("copy needs a second folder" if args.do == "copy" else f"{args.do} takes one folder: leave {args.to} out")
+    if args.do == "rows" and args.transform is None:
+        raise InputError(f"give --transform, the label of a transform as {PROGRAM} show prints it")
+    if args.limit is not None and args.limit < 1:
+        raise InputError(f"--limit {args.limit}: give a number above 0")
+    given = {"--transform": args.transform, "--key": args.key, "--limit": args.limit}
+    if args.do != "rows" and (others := [option for option, value in given.items() if value is not None]):
+        raise InputError(f"{others[0]} is for rows: leave it out")
+
+
+def _show(folder: "type[StateFolder]", args: Namespace) -> Iterator[str]:
+    state = folder.summary(args.folder)
     yield f"run          {state.run:,}, in {counted(state.partitions or 0, 'partition')}"
     yield from (f"input        {line}" for name, progress in state.inputs.items() for line in _inputs(name, progress))
     for each in state.transforms:
@@ -58,16 +74,26 @@ def _show(folder: "type[StateFolder]", path: str, to: str | None) -> Iterator[st
     yield f"together     {counted(rows, 'row')}, {size:,} bytes"
 
 
-def _check(folder: "type[StateFolder]", path: str, to: str | None) -> Iterator[str]:
-    yield f"{counted(folder.verify(path), 'file')} as written"
+def _rows(folder: "type[StateFolder]", args: Namespace) -> Iterator[str]:
+    from beam_joins.pipelines.commands.shown_rows import keys_of, lines_of  # with Arrow
+
+    limit = _LIMIT if args.limit is None else args.limit
+    keys = None if args.key is None else [key for text in args.key for key in keys_of(text)]
+    tables = folder.rows(args.folder, args.transform, keys=keys)
+    lines = list(lines_of(tables, limit))
+    yield from lines or [f"no row of {args.transform}{'' if keys is None else f' has the key {args.key[0]}'}"]
 
 
-def _copy(folder: "type[StateFolder]", path: str, to: str | None) -> Iterator[str]:
-    copied = folder.copy(path, str(to))
-    yield f"run {copied.run:,} copied to {to}: {sum(each.bytes for each in copied.transforms):,} bytes"
+def _check(folder: "type[StateFolder]", args: Namespace) -> Iterator[str]:
+    yield f"{counted(folder.verify(args.folder), 'file')} as written"
 
 
-_DO: Final = {"show": _show, "check": _check, "copy": _copy}
+def _copy(folder: "type[StateFolder]", args: Namespace) -> Iterator[str]:
+    copied = folder.copy(args.folder, args.to)
+    yield f"run {copied.run:,} copied to {args.to}: {sum(each.bytes for each in copied.transforms):,} bytes"
+
+
+_DO: Final = {"show": _show, "rows": _rows, "check": _check, "copy": _copy}
 
 
 def _inputs(name: str, progress: Any) -> Iterator[str]:
@@ -80,6 +106,8 @@ def _inputs(name: str, progress: Any) -> Iterator[str]:
         yield f"{name}: {scalars}" if scalars else name
 
 
+_LIMIT: Final = 20
+"""The number of rows that are shown, by default."""
 _LONGEST: Final = 40
 """The most characters of a value that is shown."""
 
@@ -90,7 +118,19 @@ def _parser() -> Parser:
         description="The state of incremental runs: the folder of --state-dir, or of --beam_joins_state in a Beam job.",
         epilog=_EPILOG,
     )
-    parser.add_argument("do", choices=tuple(_DO), metavar=f"{{{','.join(_DO)}}}", help="show it, verify its files, or copy it")
+    parser.add_argument(
+        "do", choices=tuple(_DO), metavar=f"{{{','.join(_DO)}}}", help="show it or rows of it, verify its files, or copy it"
+    )
     parser.add_argument("folder", metavar="FOLDER", help="a folder on any filesystem that Beam knows")
     parser.add_argument("to", metavar="TO", nargs="?", help="with copy: a folder without a state")
+    rows = parser.add_argument_group("rows")
+    rows.add_argument("--transform", metavar="LABEL", help="with rows: the label of a transform, or the beginning of labels up to a /")
+    rows.add_argument(
+        "--key",
+        metavar="VALUE",
+        action="append",
+        help="with rows: the key of the rows to show, values of several columns with commas between them; may be repeated "
+        "(default: any)",
+    )
+    rows.add_argument("--limit", metavar="N", type=int, help=f"with rows: the most rows to show (default: {_LIMIT})")
     return parser

@@ -1,4 +1,4 @@
-"""``beam-joins state``: the folder of incremental runs is shown, verified and copied."""
+"""``beam-joins state``: the folder of incremental runs and rows of it are shown, verified and copied."""
 
 import json
 import os
@@ -36,6 +36,48 @@ def test_the_state_is_shown_with_its_inputs_rows_and_bytes(beam_joins: Run) -> N
     assert rows.endswith("up to position 15, latest event 1970-01-01T00:00:00.000005Z")
     size = sum(path.stat().st_size for path in Path("state").rglob("*.arrow"))
     assert together == f"together     20 rows, {size:,} bytes"  # LatestTable has the rows of the table too
+
+
+def test_rows_of_a_transform_are_shown_as_a_table_by_their_keys(beam_joins: Run) -> None:
+    for number in range(2):
+        table(beam_joins, number)
+    shown = beam_joins("state", "rows", "state", "--transform", "Rows/Table", "--key", "13", "--key", "2")
+    label, names, *rows = shown.out.splitlines()
+    assert (label, names.split()) == ("Rows/Table/Replay, rows", ["key", "timestamp", "position", "value"])
+    assert sorted(row.split(maxsplit=3) for row in rows) == [
+        ["13", "1970-01-01T00:00:00.000003Z", "13", '{"id": 13, "name": "n3", "updated_at": 3}'],
+        ["2", "1970-01-01T00:00:00.000002Z", "2", '{"id": 2, "name": "n2", "updated_at": 2}'],
+    ]
+    assert beam_joins("state", "rows", "state", "--transform", "Latest", "--key", "99").out == "no row of Latest has the key 99\n"
+    *_, last = beam_joins("state", "rows", "state", "--transform", "Latest", "--limit", "3").out.splitlines()
+    assert last == "more than 3 rows: --limit shows more, --key those of a key"
+    assert len(beam_joins("state", "rows", "state", "--transform", "Latest").out.splitlines()) == 2 + 10
+
+
+def test_a_key_of_several_columns_and_typed_rows_are_shown(beam_joins: Run) -> None:
+    write("rows.jsonl", *({**row, "part": f"p{row['id'] % 2}"} for row in ROWS))
+    ran = beam_joins("table", "--input=rows.jsonl", "--key=part,id", "--state-dir=state", "--latest=latest.parquet")
+    assert ran.code == 0, ran.err
+    (_, _, row) = beam_joins("state", "rows", "state", "--transform=Latest", "--key=p1,3").out.splitlines()
+    assert row.split()[0] == '{"part":"p1","id":3}'
+    assert row.endswith('{"id":3,"name":"n3","updated_at":3,"part":"p1"}')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["rows", "state"], "give --transform, the label of a transform as "),
+        (["rows", "state", "--transform=Nothing"], "has no transform 'Nothing': it has Rows/Table, Latest"),
+        (["rows", "state", "--transform=Latest", "--limit=0"], "--limit 0: give a number above 0"),
+        (["show", "state", "--key=1"], "--key is for rows: leave it out"),
+        (["rows", "state", "other", "--transform=Latest"], "rows takes one folder: leave other out"),
+    ],
+)
+def test_options_of_rows_that_are_wrong_or_missing_are_one_sentence(beam_joins: Run, arguments: list[str], says: str) -> None:
+    table(beam_joins, 0)
+    ran = beam_joins("state", *arguments)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert says in ran.err
 
 
 def test_a_copy_goes_on_where_the_state_was_copied_and_the_state_too(beam_joins: Run) -> None:

@@ -34,17 +34,19 @@ def repartitioned(files: StateFiles, manifest: Manifest, count: int, folder: str
         files.put(name, content)
         return name
 
-    def read(types: _Types, described: Described | None) -> Any:
-        def as_one(place: int, table: pa.Table) -> pa.Table:
-            return widened_rows(table, types[place], "the state") if place in types else table
-
-        return read_snapshot(described, files.get_all, files.checksum, as_one).state
-
     write = partial(write_snapshot, put=put)
-    stages = dict[str, Remembered]()
-    for label, each in manifest.stages.items():
-        stages[label] = _of_stage(each, count, partial(read, _widest_types(files, each)), write)
+    stages = {label: _of_stage(each, count, reader_of(files, each), write) for label, each in manifest.stages.items()}
     return manifest._replace(partitions=count, stages=stages)
+
+
+def reader_of(files: StateFiles, remembered: Remembered) -> _Read:
+    """The function that reads a part of the state of a stage, with columns of the types that hold the values of all parts."""
+    types = _widest_types(files, remembered)
+
+    def as_one(place: int, table: pa.Table) -> pa.Table:
+        return widened_rows(table, types[place], "the state") if place in types else table
+
+    return lambda described: read_snapshot(described, files.get_all, files.checksum, as_one).state
 
 
 def _widest_types(files: StateFiles, remembered: Remembered) -> _Types:
@@ -58,7 +60,7 @@ def _widest_types(files: StateFiles, remembered: Remembered) -> _Types:
 
     for parts in remembered.partitions.values():
         for _, described in parts:
-            read_snapshot(described, files.get_all, None, noted)
+            read_snapshot(described, files.get_all, files.checksum, noted)
     return types
 
 

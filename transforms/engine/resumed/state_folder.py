@@ -33,6 +33,7 @@ from beam_joins.transforms.engine.resumed.only_built import require_job, require
 from beam_joins.transforms.engine.resumed.plan import Plan
 from beam_joins.transforms.engine.resumed.repartition import repartitioned
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
+from beam_joins.transforms.engine.resumed.state_rows import state_rows
 from beam_joins.transforms.engine.resumed.state_summary import copy_state, last_run, state_summary, verify_state
 
 RUNS = "runs"
@@ -66,7 +67,7 @@ class StateFolder:
             folder.inputs["orders.jsonl"] = {"bytes": 7}
             folder.commit([("changes.part", "changes-000001.jsonl")])
 
-    :meth:`summary`, :meth:`verify` and :meth:`copy` need no lock: runs may go on meanwhile.
+    :meth:`summary`, :meth:`rows`, :meth:`verify` and :meth:`copy` need no lock: runs may go on meanwhile.
 
     A block that is left without a commit leaves the folder as it was. Opening finishes a commit that was cut
     off; a commit removes the files of runs up to it that did not commit.
@@ -113,6 +114,7 @@ class StateFolder:
     summary = staticmethod(state_summary)
     verify = staticmethod(verify_state)
     copy = staticmethod(copy_state)
+    rows = staticmethod(state_rows)
 
     def name_of_run(self, name: str) -> str:
         """The name of a file of this run alone, among those of :attr:`files`."""

@@ -52,10 +52,15 @@ def state_summary(path: str) -> StateSummary:
     Raises :class:`StateRefused` for a folder without one, and :class:`~beam_joins.coders.CorruptData` for a manifest that is not
     as it was written.
     """
-    files = _files(path)
-    manifest = _required(files, _read(files))
+    files, manifest = read_state(path)
     transforms = tuple(_of_stage(files, manifest, label, each) for label, each in manifest.stages.items())
     return StateSummary(manifest.run, manifest.partitions, manifest.inputs, transforms)
+
+
+def read_state(path: str) -> tuple[StateFiles, Manifest]:
+    """The files and the manifest of the state in the folder at a path. Raises as :func:`state_summary` does."""
+    files = _files(path)
+    return files, _required(files, _read(files))
 
 
 def verify_state(path: str) -> int:
