@@ -16,6 +16,7 @@ KAFKA = ["confluent-kafka>=2.5"]
 SCHEMA_REGISTRY = ["confluent-kafka[schemaregistry]>=2.15"]  # the first that asks again where a connection fails
 DELTA = ["deltalake>=1.6"]
 DUCKLAKE = ["duckdb>=1.5", "duckdb-extension-ducklake>=1.5"]  # the latter has DuckDB's extension, and pins its version
+EXPLAIN = ["rich>=13"]
 MSGPACK = ["msgpack>=1.2.4"]  # earlier ones allocate an array as long as a damaged file states
 OPENLINEAGE = ["openlineage-python>=1.34"]
 POSTGRES = ["psycopg[binary]>=3.1"]
@@ -30,6 +31,7 @@ TEST = [
     *SCHEMA_REGISTRY,
     *DELTA,
     *DUCKLAKE,
+    *EXPLAIN,
     *MSGPACK,
     *OPENLINEAGE,
     *PROMETHEUS,
@@ -108,7 +110,6 @@ setup(
         "cramjam>=2.5",  # Snappy in Avro, which Spark and Hive write
         "msgspec>=0.19",
         "orjson>=3.9.7,<4",
-        "rich>=13",
         "xxhash>=3.4",
         *SPARK,
     ],
@@ -117,6 +118,7 @@ setup(
         "delta": DELTA,
         "docs": DOCS,
         "ducklake": DUCKLAKE,
+        "explain": EXPLAIN,
         "kafka": KAFKA,
         "msgpack": MSGPACK,
         "openlineage": OPENLINEAGE,

@@ -1,7 +1,8 @@
 """Table semantics for Apache Beam: tables from changelogs and their joins.
 
-The names below are the whole public interface. Those that need Beam are loaded on first use (PEP 562), so
-that what a change and a join mean can be used, and tested, without Beam.
+The names below are the public interface, with the readers and writers in :mod:`beam_joins.io` and the types of named
+outputs in :mod:`beam_joins.outputs`. Those that need Beam are loaded on first use (PEP 562), so that what a change and
+a join mean can be used, and tested, without Beam.
 
 >>> from beam_joins import Change
 >>> Change("k", None, "v", timestamp=0, position=0).new
@@ -25,17 +26,6 @@ if TYPE_CHECKING:
     from beam_joins.tables.batch import ChangeBatch
     from beam_joins.transforms.aggregate_table import AggregateTable
     from beam_joins.transforms.count_table import CountTable
-    from beam_joins.transforms.engine.construction.output_types import (
-        Handled,
-        HandledStreamOutputs,
-        HandledTableOutputs,
-        HandledWindowedStreamOutputs,
-        HandledWindowedTableOutputs,
-        StreamOutputs,
-        TableOutputs,
-        WindowedStreamOutputs,
-        WindowedTableOutputs,
-    )
     from beam_joins.transforms.engine.construction.table_type import as_windowed_table, begins_anew
     from beam_joins.transforms.engine.resumed.state_folder import StateFolder
     from beam_joins.transforms.filter_table import FilterTable
@@ -70,11 +60,6 @@ __all__ = [
     "FilterTable",
     "ForeignKeyJoin",
     "FunctionFailed",
-    "Handled",
-    "HandledStreamOutputs",
-    "HandledTableOutputs",
-    "HandledWindowedStreamOutputs",
-    "HandledWindowedTableOutputs",
     "InputError",
     "LatestTable",
     "MapTable",
@@ -84,11 +69,9 @@ __all__ = [
     "StateFolder",
     "StateRefused",
     "StreamForeignKeyJoin",
-    "StreamOutputs",
     "StreamTableJoin",
     "SumTable",
     "TableFromChangelog",
-    "TableOutputs",
     "TableTableJoin",
     "TableToChanges",
     "TableToRows",
@@ -97,9 +80,7 @@ __all__ = [
     "Windowed",
     "WindowedAggregate",
     "WindowedStreamJoin",
-    "WindowedStreamOutputs",
     "WindowedTableJoin",
-    "WindowedTableOutputs",
     "WindowedTableToStream",
     "as_windowed_table",
     "begins_anew",
@@ -109,7 +90,6 @@ __all__ = [
     "with_key",
 ]
 
-_OUTPUTS = [name for name in __all__ if name.startswith("Handled") or name.endswith("Outputs")]
 _ELSEWHERE = {
     "ChangeBatch": "beam_joins.tables.batch",
     **dict.fromkeys(["CorruptData", "InputError", "OutputError", "StateRefused"], "beam_joins.errors"),
@@ -118,7 +98,6 @@ _ELSEWHERE = {
     "vectorized": "beam_joins.functions.marked_functions",
     "versioned": "beam_joins.functions.function_versions",
     "with_key": "beam_joins.functions.marked_functions",
-    **dict.fromkeys(_OUTPUTS, "beam_joins.transforms.engine.construction.output_types"),
 }
 """Where the names lie that are loaded on first use, beside the transforms: each of those lies in the file of
 its name.

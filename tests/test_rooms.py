@@ -23,8 +23,8 @@ LIBRARIES = {"numpy", "pyarrow", "xxhash"}
 CLIENTS = {"azure"}
 """Clients of stores that Beam does not wrap as far as the engine needs them; they are imported only where they are used."""
 FOLDERS = ["beam_joins", "coders", "transforms", "pipelines"]
-DOORS = {ROOT / "beam_joins" / "__init__.py", ROOT / "beam_joins" / "__main__.py"}
-"""The front door and the command give what lies in all rooms, loaded on first use."""
+DOORS = {ROOT / "beam_joins" / f"{name}.py" for name in ("__init__", "__main__", "outputs")}
+"""The front door, the command and the types of outputs give what lies in all rooms."""
 SEAM = "beam_joins.transforms.connect"
 """All that readers and writers may use of the engine."""
 FORMATS = {"base", "formats/types", "formats", "formats/envelopes"}

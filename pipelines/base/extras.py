@@ -8,10 +8,23 @@ from typing import Final, Literal
 
 from beam_joins.errors import InputError
 
-Extra = Literal["delta", "ducklake", "gcp", "kafka", "msgpack", "openlineage", "postgres", "prometheus", "schema-registry", "yaml"]
+Extra = Literal[
+    "delta",
+    "ducklake",
+    "explain",
+    "gcp",
+    "kafka",
+    "msgpack",
+    "openlineage",
+    "postgres",
+    "prometheus",
+    "schema-registry",
+    "yaml",
+]
 _NEEDS: Final[dict[Extra, str]] = {
     "delta": "Delta tables need deltalake",
     "ducklake": "DuckLake needs duckdb",
+    "explain": "beam-joins explain needs rich",
     "gcp": "BigQuery needs google-cloud-bigquery",
     "kafka": "Kafka needs confluent-kafka",
     "msgpack": "MessagePack files need msgpack",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import beam_joins
+import beam_joins.outputs
 from docs.roles import markdown
 from tests.docs.page import DOCS, ROOT
 
@@ -26,7 +27,8 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 def test_all_public_names_are_in_the_reference():
     pages = "\n".join(path.read_text(encoding="utf-8") for path in Path(DOCS, "reference").glob("*.md"))
-    assert [name for name in beam_joins.__all__ if f"::: beam_joins.{name}\n" not in pages] == []
+    for module in (beam_joins, beam_joins.outputs):
+        assert [name for name in module.__all__ if f"::: {module.__name__}.{name}\n" not in pages] == []
 
 
 def test_examples_of_docstrings_become_blocks_of_code():

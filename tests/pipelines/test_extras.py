@@ -96,12 +96,13 @@ TABLE = ["table", "--input", "l.jsonl"]
         ("msgpack", ["table", "--input=m.msgpack", "--latest=x.jsonl"], "MessagePack files need msgpack"),
         ("msgpack", [*TABLE, "--latest=x.msgpack"], "MessagePack files need msgpack"),
         ("msgpack", ["explain", "m.msgpack", "m.msgpack"], "MessagePack files need msgpack"),
+        ("rich", ["explain", "l.jsonl", "l.jsonl"], "beam-joins explain needs rich"),
     ],
 )
 def test_a_command_without_an_extra_is_one_sentence(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch, package: str, arguments: list[str], says: str
 ) -> None:
-    for module in [name for name in sys.modules if re.search(r"beam_joins\.pipelines\.systems\..*(delta|duck_lake)", name)]:
+    for module in [name for name in sys.modules if re.search(r"beam_joins\.pipelines\..*(delta|duck_lake|terminal)", name)]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
     Path("m.msgpack").write_bytes(b"\x81\xa2id\x01")

@@ -118,7 +118,7 @@ class WithOutputs(HandlesExceptions[In, Out, Handled[Out]], Generic[In, Out, All
     def with_exception_handling(
         self, *, exc_class: ExceptionClass = Exception
     ) -> "WithOutputs[In, Handled[Out], AllAndBad, AllAndBad]":
-        """The same transform, giving a :class:`~beam_joins.Handled`; with :meth:`with_outputs` the named
+        """The same transform, giving a :class:`~beam_joins.outputs.Handled`; with :meth:`with_outputs` the named
         tuple of all outputs and ``bad``.
         """
         handled = super().with_exception_handling(exc_class=exc_class)

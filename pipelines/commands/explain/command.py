@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from beam_joins.errors import InputError
 from beam_joins.options.how import How
+from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.commands.command_line import sentence_and_code
 from beam_joins.pipelines.commands.command_spec import Names, Side
@@ -68,14 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _explain(args: argparse.Namespace) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
+    with needs("explain"):
+        from beam_joins.pipelines.commands.explain.terminal import show
     from beam_joins.pipelines.base.paths import is_local
     from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
     from beam_joins.pipelines.commands.explain.drawing import draw
     from beam_joins.pipelines.commands.explain.events import ExplainedSide, events_of, position_texts
-    from beam_joins.pipelines.commands.explain.terminal import show
     from beam_joins.pipelines.commands.job import Job
 
     foreign_key = names_in(args.foreign_key or "")
@@ -101,10 +100,7 @@ def _explain(args: argparse.Namespace) -> None:
 
         with writing(args.svg), open(args.svg, "wb") if is_local(args.svg) else create_file(args.svg) as file:
             file.write(draw(events, title, texts).encode())
-    console = Console()
-    show(events, title, console, texts)
-    for remark in remarks:
-        console.print(Text(f"remark: {remark}"))
+    show(events, title, texts, remarks)
 
 
 def _take_defaults(args: argparse.Namespace) -> set[str]:

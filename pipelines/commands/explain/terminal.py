@@ -12,8 +12,9 @@ _STYLES = {(True, False): "green", (False, False): "yellow", (False, True): "red
 """By whether there was no row before, and whether there is none now."""
 
 
-def show(events: Sequence[Event], title: str, console: Console, texts: Mapping[int, str]) -> None:
-    """Print the timeline; ``texts`` are those of positions."""
+def show(events: Sequence[Event], title: str, texts: Mapping[int, str], remarks: Sequence[str]) -> None:
+    """Print the timeline, and remarks below it; ``texts`` are those of positions."""
+    console = Console()
     table = Table(title=title, title_justify="left", header_style="bold", show_lines=False)
     table.add_column("position", justify="right", no_wrap=True)
     for name in (LEFT, RIGHT, RESULT):
@@ -27,6 +28,8 @@ def show(events: Sequence[Event], title: str, console: Console, texts: Mapping[i
     for event in events:
         if event.table == DROPPED:
             console.print(Text(f"dropped at {texts[event.position]}: {event.new} ({event.key})"))
+    for remark in remarks:
+        console.print(Text(f"remark: {remark}"))
 
 
 def _cell(events: Sequence[Event]) -> Text:

@@ -10,16 +10,14 @@ from beam_joins import (
     ChangeBatch,
     Dropped,
     ForeignKeyJoin,
-    HandledTableOutputs,
     OneToManyJoin,
     StreamTableJoin,
     TableFromChangelog,
-    TableOutputs,
     TableToChanges,
     WindowedAggregate,
     WindowedStreamJoin,
-    WindowedTableOutputs,
 )
+from beam_joins.outputs import HandledTableOutputs, TableOutputs, WindowedTableOutputs
 
 Table = PCollection[ChangeBatch]
 Pairs = PCollection[tuple[str, int]]

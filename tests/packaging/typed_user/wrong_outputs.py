@@ -4,7 +4,8 @@ from typing import Any
 
 from apache_beam.pvalue import PCollection
 
-from beam_joins import ChangeBatch, ForeignKeyJoin, StreamTableJoin, TableFromChangelog, TableOutputs, WindowedStreamJoin
+from beam_joins import ChangeBatch, ForeignKeyJoin, StreamTableJoin, TableFromChangelog, WindowedStreamJoin
+from beam_joins.outputs import TableOutputs
 
 Pairs = PCollection[tuple[str, int]]
 

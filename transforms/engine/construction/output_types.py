@@ -57,8 +57,8 @@ class TableOutputs(NamedTuple):
 
 
 class HandledTableOutputs(NamedTuple):
-    """The outputs of :class:`~beam_joins.TableOutputs`, and ``bad``: the records for which a function raised,
-    as in :class:`~beam_joins.Handled`.
+    """The outputs of :class:`~beam_joins.outputs.TableOutputs`, and ``bad``: the records for which a function raised,
+    as in :class:`~beam_joins.outputs.Handled`.
     """
 
     table: Table
@@ -79,8 +79,8 @@ class StreamOutputs(NamedTuple):
 
 
 class HandledStreamOutputs(NamedTuple):
-    """The outputs of :class:`~beam_joins.StreamOutputs`, and ``bad``: the records for which a function
-    raised, as in :class:`~beam_joins.Handled`.
+    """The outputs of :class:`~beam_joins.outputs.StreamOutputs`, and ``bad``: the records for which a function
+    raised, as in :class:`~beam_joins.outputs.Handled`.
     """
 
     stream: PCollection[Any]
@@ -102,8 +102,8 @@ class WindowedTableOutputs(NamedTuple):
 
 
 class HandledWindowedTableOutputs(NamedTuple):
-    """The outputs of :class:`~beam_joins.WindowedTableOutputs`, and ``bad``: the records for which a function
-    raised, as in :class:`~beam_joins.Handled`.
+    """The outputs of :class:`~beam_joins.outputs.WindowedTableOutputs`, and ``bad``: the records for which a function
+    raised, as in :class:`~beam_joins.outputs.Handled`.
     """
 
     table: Table
@@ -127,8 +127,8 @@ class WindowedStreamOutputs(NamedTuple):
 
 
 class HandledWindowedStreamOutputs(NamedTuple):
-    """The outputs of :class:`~beam_joins.WindowedStreamOutputs`, and ``bad``: the records for which a
-    function raised, as in :class:`~beam_joins.Handled`.
+    """The outputs of :class:`~beam_joins.outputs.WindowedStreamOutputs`, and ``bad``: the records for which a
+    function raised, as in :class:`~beam_joins.outputs.Handled`.
     """
 
     stream: PCollection[Any]
