@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, get_args
 
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command

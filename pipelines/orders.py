@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 from beam_joins.errors import InputError
-from beam_joins.options.how import LookupHow
+from beam_joins.options.join_types import LookupHow
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command
-from beam_joins.pipelines.formats.layout import quoted
+from beam_joins.pipelines.formats.csv_schema import quoted
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.at_least import AtLeast

@@ -142,7 +142,7 @@ def inner_room(module: str) -> str | None:
 
     >>> inner_room("beam_joins.pipelines.formats.envelopes.debezium"), inner_room("beam_joins.pipelines.spark"), inner_room("pyarrow")
     ('formats/envelopes', 'spark', None)
-    >>> inner_room("beam_joins.transforms.engine.blocks.notes"), inner_room("beam_joins.transforms.engine.joins")
+    >>> inner_room("beam_joins.transforms.engine.blocks.observed_kinds"), inner_room("beam_joins.transforms.engine.joins")
     ('engine/blocks', 'engine')
     >>> inner_room("beam_joins.keys.hashes"), inner_room("beam_joins.errors")
     ('keys', None)
@@ -212,7 +212,9 @@ def test_an_arrow_that_goes_up_is_found(tmp_path, monkeypatch):
         test_a_room_within_a_floor_imports_only_those_below()
     (tmp_path / "pipelines" / "formats" / "b.py").unlink()
     (tmp_path / "transforms" / "engine" / "files").mkdir(parents=True)
-    (tmp_path / "transforms" / "engine" / "files" / "c.py").write_text("from beam_joins.transforms.engine.blocks import notes\n")
+    (tmp_path / "transforms" / "engine" / "files" / "c.py").write_text(
+        "from beam_joins.transforms.engine.blocks import observed_kinds\n"
+    )
     with pytest.raises(AssertionError, match="engine/blocks"):
         test_a_room_within_a_floor_imports_only_those_below()
 

@@ -22,7 +22,6 @@ from beam_joins.transforms.engine.blocks.metrics import (
     TURN_MICROS,
     UNMATCHED,
 )
-from beam_joins.transforms.engine.construction.around_run import before_run
 from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
 from beam_joins.transforms.engine.construction.beam_schemas import batches_of_rows, row_type, rows_of
 from beam_joins.transforms.engine.construction.fingerprints import label_of
@@ -30,6 +29,7 @@ from beam_joins.transforms.engine.construction.input_checks import require_bound
 from beam_joins.transforms.engine.construction.option_checks import choice, columns, flag, text
 from beam_joins.transforms.engine.construction.output_types import TableOutputs
 from beam_joins.transforms.engine.construction.plain_rows import PlainRows
+from beam_joins.transforms.engine.construction.run_hooks import before_run
 from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
 from beam_joins.transforms.engine.construction.table_type import (
     TableType,
@@ -74,9 +74,9 @@ from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.resumed.state_rows import StoredTable
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.engine.stages.partitions import growing_partitions, suggested_partitions
-from beam_joins.transforms.engine.stages.prepared import prepared
 from beam_joins.transforms.engine.stages.replay import InlineRoute as Route
 from beam_joins.transforms.engine.stages.replay_options import ReplayOptions, folder_for
+from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.stages.table_rows import last_of_each, newest
 from beam_joins.transforms.engine.untaken_drops import step_named, tell_no_drops
 

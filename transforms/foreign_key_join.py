@@ -10,7 +10,7 @@ from beam_joins.functions.joiner import Joiner, columns_read, joiner_in_columns,
 from beam_joins.functions.marked_functions import vectorized
 from beam_joins.functions.typed_rows import Schema
 from beam_joins.kernels.overlap_events import Shape
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.transforms.engine.broadcast import broadcast_join, is_small, waits_for
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, require_bounded, two_tables
 from beam_joins.transforms.engine.construction.option_checks import choice, flag
@@ -26,9 +26,9 @@ from beam_joins.transforms.engine.joins import (
     options_compared,
     referring_rows,
 )
-from beam_joins.transforms.engine.stages.prepared import prepared
-from beam_joins.transforms.engine.stages.referring import keys_like, listed_references, one_reference
+from beam_joins.transforms.engine.stages.foreign_keys import keys_like, listed_references, one_reference
 from beam_joins.transforms.engine.stages.replay_options import has_one_turn
+from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.transform_outputs import MakesTable
 
 

@@ -19,9 +19,9 @@ from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter, 
 from beam_joins.transforms.engine.construction.input_checks import require_bounded, require_global, require_tables
 from beam_joins.transforms.engine.construction.output_types import TableInput
 from beam_joins.transforms.engine.construction.table_type import TableType, physical_of, table_type
-from beam_joins.transforms.engine.stages.prepared import prepared
 from beam_joins.transforms.engine.stages.replay import Replay, Route
 from beam_joins.transforms.engine.stages.replay_options import has_one_turn
+from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.stages.table_rows import keys_in_python, last_of_each, newest, no_rows
 from beam_joins.transforms.engine.transform import Transform
 from beam_joins.transforms.engine.turns.operator import Turn

@@ -15,7 +15,7 @@ from beam_joins.functions.joiner import Joiner, columns_read, joiner_in_columns,
 from beam_joins.functions.typed_rows import Schema
 from beam_joins.kernels.overlap_events import Shape
 from beam_joins.keys.opaque import opaque_keys, python_keys
-from beam_joins.options.how import How, PairHow
+from beam_joins.options.join_types import How, PairHow
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, two_tables
 from beam_joins.transforms.engine.construction.option_checks import choice, function
@@ -31,9 +31,9 @@ from beam_joins.transforms.engine.joins import (
     options_compared,
     referring_rows,
 )
-from beam_joins.transforms.engine.stages.prepared import prepared
-from beam_joins.transforms.engine.stages.referring import keys_like, one_reference
+from beam_joins.transforms.engine.stages.foreign_keys import keys_like, one_reference
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
+from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.transform_outputs import MakesTable
 
 _KEPT: dict[PairHow, How] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}

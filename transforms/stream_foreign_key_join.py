@@ -10,7 +10,7 @@ import pyarrow as pa
 from beam_joins.functions.fields import Fields, of_row
 from beam_joins.functions.joiner import Joiner
 from beam_joins.functions.typed_rows import Schema
-from beam_joins.options.how import LookupHow
+from beam_joins.options.join_types import LookupHow
 from beam_joins.transforms.engine.stream_lookup import StreamLookupJoin
 from beam_joins.transforms.engine.streams import OfRow
 

@@ -11,7 +11,7 @@ from beam_joins.elements.windowed import Window, Windowed
 from beam_joins.functions.fields import Fields
 from beam_joins.functions.joiner import Joiner
 from beam_joins.functions.typed_rows import Schema
-from beam_joins.options.how import LookupHow
+from beam_joins.options.join_types import LookupHow
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, perhaps_windowed
 from beam_joins.transforms.engine.construction.option_checks import function
 from beam_joins.transforms.engine.construction.table_type import TableType

@@ -19,7 +19,7 @@ from beam_joins.keys.opaque import is_opaque
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.tables.unchanged import UNCHANGED, Complete
 from beam_joins.transforms.engine.blocks.block_writer import MAIN
-from beam_joins.transforms.engine.blocks.notes import columns_are_there, of_one_log, together
+from beam_joins.transforms.engine.blocks.observed_kinds import columns_are_there, of_one_log, together
 from beam_joins.transforms.engine.construction.arrow_input import arrow_bytes, arrow_schema, declared_schema, is_arrow
 from beam_joins.transforms.engine.construction.beam_schemas import columns_of_rows
 from beam_joins.transforms.engine.construction.element_types import annotated, columns_of_type, pair_types, type_or_any

@@ -8,13 +8,13 @@ from apache_beam.pvalue import PCollection
 from beam_joins.columns.compared import ComparedTable, comparisons
 from beam_joins.functions.joiner import SIDES, Joiner, columns_read, joiner_in_columns, values_joined
 from beam_joins.functions.typed_rows import Schema
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, common_windowing, tables_by_name
 from beam_joins.transforms.engine.construction.option_checks import choice, columns
 from beam_joins.transforms.engine.construction.output_types import Handled, Table, Tables
 from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table, table_type
 from beam_joins.transforms.engine.joins import key_joined_table
-from beam_joins.transforms.engine.stages.prepared import prepared
+from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 
 _NAME = "TableTableJoin"

@@ -14,10 +14,10 @@ from beam_joins.functions.joiner import Joiner, joiner_in_columns
 from beam_joins.functions.typed_rows import Schema
 from beam_joins.kernels.interval import Spans
 from beam_joins.keys.key_columns import joined_keys
-from beam_joins.options.how import WindowedHow, keeps_unmatched
+from beam_joins.options.join_types import WindowedHow, keeps_unmatched
 from beam_joins.options.spans import Span, span_micros
 from beam_joins.transforms.engine.blocks.block_writer import DROPPED, MAIN
-from beam_joins.transforms.engine.blocks.notes import keys_may_meet
+from beam_joins.transforms.engine.blocks.observed_kinds import keys_may_meet
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow, is_arrow
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, two_inputs
 from beam_joins.transforms.engine.construction.option_checks import choice

@@ -11,7 +11,7 @@ from beam_joins.functions.joiner import Joiner, columns_read, joiner_in_columns
 from beam_joins.functions.typed_rows import Schema
 from beam_joins.kernels.overlap_events import Shape
 from beam_joins.keys.nested import parts_of
-from beam_joins.options.how import WindowedHow
+from beam_joins.options.join_types import WindowedHow
 from beam_joins.transforms.engine.construction.input_checks import (
     common_key_type,
     common_order,
@@ -32,8 +32,8 @@ from beam_joins.transforms.engine.joins import (
     key_joined_table,
     referring_rows,
 )
-from beam_joins.transforms.engine.stages.prepared import prepared
-from beam_joins.transforms.engine.stages.referring import keys_like, looked_up_windows
+from beam_joins.transforms.engine.stages.foreign_keys import keys_like, looked_up_windows
+from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.stages.table_rows import batch_rows
 from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 

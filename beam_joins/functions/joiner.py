@@ -15,7 +15,7 @@ from beam_joins.functions.pairs import Pairs, each_joined, refusing
 from beam_joins.functions.typed_rows import Schema, column_writer, type_of_schema
 from beam_joins.functions.user_functions import Functions
 from beam_joins.keys.opaque import python_keys
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from beam_joins.columns.sorting import combine_chunks, integers, ordered, search, valid
 from beam_joins.kernels.stream_time import ALWAYS, EARLIEST, shifted, stream_times, times_of_keys
 from beam_joins.keys.key_columns import Ints, factorize, joined_keys
-from beam_joins.options.how import WindowedHow, keeps_unmatched
+from beam_joins.options.join_types import WindowedHow, keeps_unmatched
 
 
 class Spans(NamedTuple):

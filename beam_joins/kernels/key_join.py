@@ -1,7 +1,7 @@
 """Joins tables by their common key: at each position of a key, the rows that all tables have there.
 
 The tables are joined one after the other, from the left, as in a chain of joins of two tables: each
-:data:`~beam_joins.options.how.How` says how a table is joined with those before it. But no rows are made between: a
+:data:`~beam_joins.options.join_types.How` says how a table is joined with those before it. But no rows are made between: a
 position at which a row of one of the tables begins, changes or ends is one event.
 
 Law: at every position the content of the result is the join of the contents of all tables.
@@ -20,7 +20,7 @@ from beam_joins.functions.joiner import Join
 from beam_joins.functions.pairs import Pairs
 from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.key_columns import Bools, Ints, factorize, joined_keys
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.tables.arrangement import ROW, Arrangement, with_alive
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.tables.versions import Versions

@@ -3,7 +3,7 @@
 A row's **version** lives from its position to the next position of its key. Left versions look up right rows;
 a result begins where the later of the two versions begins, and changes or ends where one of them does. All
 joins of tables by a reference are this one kernel: they differ in the key that a left row looks up, in the
-rows that have a result (:data:`~beam_joins.options.how.How`), in the key of a result and in its event time
+rows that have a result (:data:`~beam_joins.options.join_types.How`), in the key of a result and in its event time
 (:class:`Shape`). Tables with a common key are joined by :mod:`beam_joins.kernels.key_join`.
 
 Law: at every position the content of the result is the join of the contents of both tables.

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from beam_joins.columns.sorting import combine_chunks, integers, ordered, starts, valid
 from beam_joins.keys.key_columns import Bools, Ints, factorize
-from beam_joins.options.how import How, keeps_unmatched
+from beam_joins.options.join_types import How, keeps_unmatched
 from beam_joins.tables.versions import FOREVER, Versions, require_one_change
 
 

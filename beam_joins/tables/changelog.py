@@ -11,8 +11,8 @@ from beam_joins.elements.content import Emit
 from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.tables.arrangement import ORDER, Arrangement
-from beam_joins.tables.arrivals import ARRIVES, of_open_transaction, settled
 from beam_joins.tables.batch import ChangeBatch
+from beam_joins.tables.key_handover import ARRIVES, of_open_transaction, settled
 from beam_joins.tables.truncates import before_truncate, last_truncate, not_emptied, places_of, with_deletes
 from beam_joins.tables.unchanged import UNCHANGED, Complete, completed
 from beam_joins.tables.versions import FOREVER
@@ -34,7 +34,7 @@ def upsert(
     makes no change, as its row is not there, is an :data:`ABSENT_DELETE`. With ``emit="updates"`` or ``"records"`` each row
     is a change or among these.
 
-    With a column ``arrives`` some deletes are of the row before, as :func:`~beam_joins.tables.arrivals.settled` says.
+    With a column ``arrives`` some deletes are of the row before, as :func:`~beam_joins.tables.key_handover.settled` says.
     A row with names in the column ``unchanged`` has these columns from the row before it, as
     :func:`~beam_joins.tables.unchanged.completed` says; where there is none, it is dropped as ``"no_earlier_row"``.
     """

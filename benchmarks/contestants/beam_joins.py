@@ -13,7 +13,7 @@ from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, TableFromChange
 from beam_joins.elements.content import Emit
 from beam_joins.functions.fields import names_in
 from beam_joins.io import ReadParquet, WriteParquet
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from benchmarks.contestants.beam_pipeline import ENVIRONMENTS, add_runner, pipeline, schema
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import CUSTOMER, ORDER, WINDOW_MICROSECONDS, WORKS

@@ -14,21 +14,28 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import MissingExtra
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import absolute, files_at, none_at, require_file_system
-from beam_joins.pipelines.changelogs.first_look import (
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
+from beam_joins.pipelines.changelogs.sampling import (
     LOOK_RECORDS,
     first_records,
     types_of_files,
 )
-from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes
+from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.csv_text import in_one_layout
-from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence, absent_table, changes_in, evidence_of, require_one_type
+from beam_joins.pipelines.formats.envelopes.inferred_key import (
+    NOTHING,
+    Evidence,
+    absent_table,
+    changes_in,
+    evidence_of,
+    require_one_type,
+)
 from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.wal2json_log import NONE_READ, ReadBefore, wal2json_log
 from beam_joins.pipelines.formats.file_parts import File, FormatReader
-from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, Format, format_of, has_format, titles_of
 from beam_joins.transforms.connect import cause, open_file
 

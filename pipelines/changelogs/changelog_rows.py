@@ -17,8 +17,8 @@ from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord, R
 from beam_joins.pipelines.changelogs.read_table import Reads, key_in_columns, paths_of, table_of
 from beam_joins.pipelines.changelogs.row_types import altered_columns, row_types
 from beam_joins.pipelines.formats.changelog_columns import KEY, Columns, enveloped
+from beam_joins.pipelines.formats.csv_schema import UNKNOWN
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.tables.unchanged import Complete
 from beam_joins.transforms.connect import StateFolder, as_arrow, declared_schema, folder_for, label_of, schema_text, text_schema

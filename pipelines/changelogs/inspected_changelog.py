@@ -12,7 +12,7 @@ import pyarrow as pa
 from beam_joins.columns.compared import ComparedColumn
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.progress import counted
-from beam_joins.pipelines.changelogs.first_look import (
+from beam_joins.pipelines.changelogs.sampling import (
     absent_columns,
     holds_times,
     is_time,
@@ -20,11 +20,11 @@ from beam_joins.pipelines.changelogs.first_look import (
 )
 from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import WITHIN, Columns, reference_at
-from beam_joins.pipelines.formats.envelopes.look import NOTHING, Evidence
+from beam_joins.pipelines.formats.csv_schema import Layout, written_name
+from beam_joins.pipelines.formats.envelopes.inferred_key import NOTHING, Evidence
 from beam_joins.pipelines.formats.envelopes.readers import NOT_READ, SHOWN_BY
 from beam_joins.pipelines.formats.envelopes.wal2json_log import NONE_READ, ReadBefore, Waiting
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.layout import Layout, written_name
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind
 from beam_joins.pipelines.formats.registry import packed_as
 from beam_joins.pipelines.formats.types.exact_json import BytesText

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.pipelines.formats.changelog_columns import flag_of
 
 if TYPE_CHECKING:

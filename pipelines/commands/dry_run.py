@@ -9,8 +9,8 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.changelog_files import find_files, nothing_at
-from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
+from beam_joins.pipelines.changelogs.sampling import is_time
 from beam_joins.pipelines.commands.command_line import beam_options
 from beam_joins.pipelines.commands.command_spec import TO, Names
 from beam_joins.pipelines.commands.job import Job
@@ -20,7 +20,7 @@ from beam_joins.pipelines.commands.run_memory import memory_of
 from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.commands.runs_options import changes_as
 from beam_joins.pipelines.commands.single_run import job_alone
-from beam_joins.pipelines.formats.change_records import Anew
+from beam_joins.pipelines.formats.output_records import Anew
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.transforms.connect import StateFolder

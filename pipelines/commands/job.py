@@ -11,19 +11,19 @@ import pyarrow as pa
 
 from beam_joins.columns.compared import ComparedColumn, ComparedTable, comparisons
 from beam_joins.errors import InputError
-from beam_joins.options.how import How
-from beam_joins.pipelines.changelogs.first_look import is_time
+from beam_joins.options.join_types import How
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord
 from beam_joins.pipelines.changelogs.row_types import AlteredColumn, altered_columns, row_types
+from beam_joins.pipelines.changelogs.sampling import is_time
 from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LACKING, Names
 from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
 from beam_joins.pipelines.commands.summary import Summary
-from beam_joins.pipelines.formats.change_records import ChangeRecords, Made, TableRecords, TextRecords
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
+from beam_joins.pipelines.formats.output_records import ChangeRecords, Made, TableRecords, TextRecords
 from beam_joins.pipelines.formats.reading import Form, Kind, Reading
 from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type

@@ -11,7 +11,7 @@ import pyarrow as pa
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import LACKING, TO
 from beam_joins.pipelines.commands.job import Job
-from beam_joins.pipelines.formats.change_records import merged_changes
+from beam_joins.pipelines.formats.output_records import merged_changes
 from beam_joins.pipelines.results.merge_once import MergedTable
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.run_mark import REPLACED, Mark, NotAsLeft, RunMark, last_mark, remember, rows_replaced

@@ -19,10 +19,10 @@ from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
 from beam_joins.pipelines.changelogs.read_table import ReadTable
 from beam_joins.pipelines.commands.job import Job
-from beam_joins.pipelines.commands.joined import completed, has_both, join_of, refers_to_none
+from beam_joins.pipelines.commands.join_columns import completed, has_both, join_of, refers_to_none
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import WatchedReport, WatchedRun, log_beside
-from beam_joins.pipelines.formats.change_records import Anew
+from beam_joins.pipelines.formats.output_records import Anew
 from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring

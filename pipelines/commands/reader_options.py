@@ -15,7 +15,7 @@ from beam_joins.pipelines.base.declared_options import DeclaredOption, declared_
 from beam_joins.pipelines.commands.command_spec import Side
 from beam_joins.pipelines.commands.program import Repeated
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes, enveloped
-from beam_joins.pipelines.formats.layout import QUOTED, TYPES, Layout, is_type, items_of, unquoted
+from beam_joins.pipelines.formats.csv_schema import QUOTED, TYPES, Layout, is_type, items_of, unquoted
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
 """Options of readers that a command sets itself, or names once for all inputs: ``--select`` takes columns."""
@@ -94,7 +94,7 @@ def columns_of(side: Side, args: Namespace) -> Columns:
     values = {name: _value(side, args, name) for name in _OF_ROWS}
     if not values["key"]:
         raise InputError(f"{side.flag('key')} must name a column")
-    from beam_joins.pipelines.systems.files.plain_columns import plain_columns  # noqa: PLC0415  # with Beam
+    from beam_joins.pipelines.systems.files.changelog_options import plain_columns  # noqa: PLC0415  # with Beam
 
     key = tuple(values.pop("key"))
     try:

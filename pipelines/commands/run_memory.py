@@ -10,9 +10,9 @@ from typing import Any, Final
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, look_into
-from beam_joins.pipelines.changelogs.first_look import is_time
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
+from beam_joins.pipelines.changelogs.sampling import is_time
 from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning, Unpaired
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.earlier_options import options_now
@@ -21,9 +21,9 @@ from beam_joins.pipelines.commands.runs_options import differing_options, fixed_
 from beam_joins.pipelines.commands.stored_rows import StoredRows
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns
+from beam_joins.pipelines.formats.csv_schema import UNKNOWN
 from beam_joins.pipelines.formats.envelopes.wal2json_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.pipelines.formats.layout import UNKNOWN
 from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.results.counts import Tally, add_up
 from beam_joins.transforms.connect import schema_text, text_schema

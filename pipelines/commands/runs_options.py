@@ -11,12 +11,12 @@ from beam_joins.options.operations import word
 from beam_joins.options.spans import seconds_of
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.reader_options import OF_EACH_RUN, READER_OPTIONS, column_and_words, names_in
-from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of, items_of
+from beam_joins.pipelines.formats.csv_schema import delimiter_of, encoding_of, items_of
 from beam_joins.pipelines.formats.registry import format_of, has_format
 from beam_joins.pipelines.systems.targets import FORMS
 
 if TYPE_CHECKING:
-    from beam_joins.pipelines.formats.change_records import As
+    from beam_joins.pipelines.formats.output_records import As
 
 _SEVERAL: Final = 2
 _READ: Final[dict[str, Callable[[str], object]]] = {

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.formats.layout import unquoted
+from beam_joins.pipelines.formats.csv_schema import unquoted
 
 ALL: Final = "*"
 ROW: Final = ""

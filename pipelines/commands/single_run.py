@@ -20,7 +20,7 @@ from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.commands.run_memory import CommandMemory
 from beam_joins.pipelines.commands.runner_setup import any_runner
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, descriptions, refuse_same
-from beam_joins.pipelines.formats.change_records import Made
+from beam_joins.pipelines.formats.output_records import Made
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output, refuse_inputs
 from beam_joins.pipelines.results.write_parts import Report
 

@@ -20,7 +20,7 @@ from beam_joins.pipelines.formats.changelog_columns import Unit, micros_of, whol
 from beam_joins.pipelines.formats.columnar import no_instants
 from beam_joins.pipelines.formats.file_format import FileFormat
 from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.lines import parts_by_bytes
+from beam_joins.pipelines.formats.line_files import parts_by_bytes
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of_values
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, content_of, stored

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from beam_joins.elements.iso_times import EPOCH, NO_TIME, has_nanoseconds, micros_of_text, text_of_micros
 from beam_joins.options.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
-from beam_joins.pipelines.formats.layout import Layout
+from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.types.extended_json import identity
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ KEY, REFERENCE, TIME, POSITION, ORDER = "(key)", "(reference)", "(time)", "(posi
 OPERATION, DELETED, LOG, LEFT_OUT, LIFE, PLACE = "(operation)", "(deleted)", "(log)", "(left out)", "(life)", "(place)"
 """The columns about a change, beside those of its row. ``OPERATION`` is the word of an envelope, ``DELETED`` its meaning
 (null: the change empties the table). ``LEFT_OUT`` has a list of names as JSON text, or null, and ``LIFE`` the text of a
-:class:`~beam_joins.tables.arrivals.Life`; ``PLACE`` orders changes that nothing else orders.
+:class:`~beam_joins.tables.key_handover.Life`; ``PLACE`` orders changes that nothing else orders.
 """
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
@@ -56,7 +56,7 @@ class Columns:
     ``digits`` whether text of digits is such a number, as where the format has no numbers. ``csv`` are delimiter and
     encoding of CSV files (empty: as these show). ``log`` is the column that names the log of the sequence (null: not
     known), ``left_out`` the columns that a row does not have as they did not change, and ``life`` the encoded
-    :class:`~beam_joins.tables.arrivals.Life`. ``side`` is the prefix of the options of these columns, ``orders`` for
+    :class:`~beam_joins.tables.key_handover.Life`. ``side`` is the prefix of the options of these columns, ``orders`` for
     ``--orders-key``; empty: no prefix; None: Python. ``envelopes``: the envelopes that the rows are in, which say all
     but the key. ``declared`` are the types of columns that options name. A time more than ``ahead`` microseconds ahead of the
     clock is a fault.

@@ -20,6 +20,7 @@ import pyarrow.csv
 from beam_joins.errors import OutputError
 from beam_joins.keys.key_columns import Bools
 from beam_joins.pipelines.formats.changelog_columns import WHOLE, Columns
+from beam_joins.pipelines.formats.csv_schema import DECIMAL, UNKNOWN, Layout, Misfit, written_name
 from beam_joins.pipelines.formats.csv_text import (
     LOOKED_AT,
     fields_or_fault,
@@ -33,8 +34,7 @@ from beam_joins.pipelines.formats.csv_text import (
 )
 from beam_joins.pipelines.formats.file_format import FileFormat
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Part
-from beam_joins.pipelines.formats.layout import DECIMAL, UNKNOWN, Layout, Misfit, written_name
-from beam_joins.pipelines.formats.lines import cut_lines, line_number, parts_by_bytes, whole_lines
+from beam_joins.pipelines.formats.line_files import cut_lines, line_number, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import loads

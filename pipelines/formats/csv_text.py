@@ -9,9 +9,9 @@ from typing import Final, Literal
 import numpy as np
 
 from beam_joins.keys.key_columns import Bools, Ints
+from beam_joins.pipelines.formats.csv_schema import DELIMITERS, widest
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.layout import DELIMITERS, widest
-from beam_joins.pipelines.formats.lines import lines_of, open_lines
+from beam_joins.pipelines.formats.line_files import lines_of, open_lines
 
 LOOKED_AT: Final = 1 << 20
 """So many bytes of a file are looked at."""

@@ -11,7 +11,7 @@ from pyarrow.fs import PyFileSystem
 
 from beam_joins.coders.values import ValueCoder
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
-from beam_joins.pipelines.formats.layout import Layout, Misfit
+from beam_joins.pipelines.formats.csv_schema import Layout, Misfit
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import BytesText

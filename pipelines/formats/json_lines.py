@@ -26,7 +26,7 @@ from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.changelog_columns import WITHIN
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.lines import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
+from beam_joins.pipelines.formats.line_files import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
 from beam_joins.pipelines.formats.record_batch_parser import FEW, RawRows
 from beam_joins.pipelines.formats.types.exact_json import object_of

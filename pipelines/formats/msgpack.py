@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.changelog_columns import NANOSECONDS, Columns, Unit, shown
+from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat
 from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Part
-from beam_joins.pipelines.formats.layout import Layout
-from beam_joins.pipelines.formats.lines import BLOCK_BYTES, LONGEST_LINE, open_lines
+from beam_joins.pipelines.formats.line_files import BLOCK_BYTES, LONGEST_LINE, open_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of_values
 from beam_joins.pipelines.formats.types.column_kind import timestamp_text
@@ -101,7 +101,7 @@ def _records(file: File, limit: int = 0) -> Iterator[dict[str, Any] | str]:
     """The records of a file, or what is wrong with them; those that begin in the first ``limit`` bytes, if it is not 0.
 
     Raises ValueError, one sentence without the path, where the file ends within a record or has what is no value, and what
-    :func:`~beam_joins.pipelines.formats.lines.open_lines` raises.
+    :func:`~beam_joins.pipelines.formats.line_files.open_lines` raises.
     """
     library, number, begin, read = _msgpack(), 1, 0, 0
     unpacker = library.Unpacker(

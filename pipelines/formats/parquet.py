@@ -27,10 +27,10 @@ from beam_joins.pipelines.formats.columnar import (
     rows_of_table,
     unit_of,
 )
+from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.file_format import FileFormat
 from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Growing, NotWhole, Part, Storage, Whole
 from beam_joins.pipelines.formats.first_bytes import foreign_file
-from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.transforms.connect import open_file, plain_schema

@@ -16,10 +16,10 @@ from apache_beam.io.filesystem import CompressionTypes
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, is_local, real, require_file_system
-from beam_joins.pipelines.formats.change_records import Anew, TableRecords
+from beam_joins.pipelines.formats.output_records import Anew, TableRecords
 from beam_joins.pipelines.formats.registry import format_of
-from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder, merge
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
+from beam_joins.pipelines.results.sorted_output import ChangesInOrder, RowsInOrder, merge
 from beam_joins.transforms.connect import create_file, exists
 
 

@@ -17,8 +17,8 @@ from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import remove, require_seen
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.pipelines.results.figure import Figure
-from beam_joins.pipelines.results.in_order import Encode, ordered, write_pieces
 from beam_joins.pipelines.results.output_files import Output
+from beam_joins.pipelines.results.sorted_output import Encode, ordered, write_pieces
 from beam_joins.transforms.connect import open_file, write_whole
 
 _SORTED_BYTES: Final = 1 << 25
@@ -57,7 +57,7 @@ class WriteParts(beam.DoFn):
     directory; gives a :class:`WrittenPart` for each.
 
     A part that a failed bundle left is never named. Parts are for
-    :func:`~beam_joins.pipelines.results.in_order.merge`, but of an output that stays in parts in its own format.
+    :func:`~beam_joins.pipelines.results.sorted_output.merge`, but of an output that stays in parts in its own format.
     """
 
     def __init__(self, output: Output, directory: str, encode: Encode | None = None) -> None:

@@ -16,7 +16,7 @@ from beam_joins.kernels.overlap import PART_ROWS, Joined, OverlapState, overlap,
 from beam_joins.kernels.overlap_events import Shape
 from beam_joins.kernels.references import listed_subscriptions, rejoined, subscriptions
 from beam_joins.keys.key_columns import comparable
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.tables.changelog import upsert
 from beam_joins.tables.versions import FOREVER

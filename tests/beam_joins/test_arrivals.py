@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.tables.arrivals import Life
 from beam_joins.tables.changelog import ABSENT_DELETE, SUPERSEDED, ChangelogState, step, upsert
+from beam_joins.tables.key_handover import Life
 from tests.examples import examples
 
 SCHEMA = pa.schema(

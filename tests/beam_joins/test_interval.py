@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beam_joins.kernels.interval import IntervalState, Matches, Spans, step
 from beam_joins.kernels.stream_time import ALWAYS
-from beam_joins.options.how import WindowedHow
+from beam_joins.options.join_types import WindowedHow
 from tests.beam_joins.kernels import modest, rows_of
 from tests.properties.strategies import cuts, split
 from tests.reference.record import Record

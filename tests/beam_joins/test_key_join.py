@@ -11,7 +11,7 @@ from beam_joins import Change
 from beam_joins.functions.joiner import Join
 from beam_joins.functions.pairs import Pairs
 from beam_joins.kernels.key_join import KeyState, key_join, key_step
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.versions import FOREVER
 from tests.beam_joins.kernels import HOWS, Table, batch, in_order, rows

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from beam_joins import Change, CombinedKey
 from beam_joins.kernels.overlap import OverlapState, Rights, overlap, overlap_in_parts, step
 from beam_joins.kernels.overlap_events import Shape
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from tests.beam_joins.kernels import Table, batch, changes_of, join, join_in_steps, left_rows, of_pairs, rows
 from tests.examples import examples
 from tests.properties import strategies

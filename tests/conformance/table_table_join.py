@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from beam_joins.functions.joiner import Join
 from beam_joins.kernels.key_join import KeyState, key_step
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.tables.batch import ChangeBatch
 from tests.conformance import table_rules
 from tests.conformance.answer import Run

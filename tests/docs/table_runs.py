@@ -21,7 +21,7 @@ from beam_joins import (
     TableToChanges,
     TableToStream,
 )
-from beam_joins.options.how import PairHow
+from beam_joins.options.join_types import PairHow
 from beam_joins.transforms.engine.construction.table_type import TableType, as_table
 from tests.docs.notation import DELETE, MICROS, Got, items, key, pair, place, side, written
 from tests.docs.page import Table

@@ -10,7 +10,7 @@ import deltalake
 import pyarrow.parquet as pq
 import pytest
 
-from beam_joins.pipelines.changelogs.first_look import LOOK_RECORDS
+from beam_joins.pipelines.changelogs.sampling import LOOK_RECORDS
 from beam_joins.pipelines.commands import runs
 from beam_joins.transforms.connect import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder

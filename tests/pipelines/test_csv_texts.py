@@ -95,7 +95,7 @@ def test_quoted_newlines_are_read_wherever_blocks_end(tmp_path: Path, monkeypatc
     path = tmp_path / "rows.csv"
     path.write_bytes(written(rows).encode())
     for size in (64, 100, 333, 4 << 20):
-        monkeypatch.setattr("beam_joins.pipelines.formats.lines.BLOCK_BYTES", size)
+        monkeypatch.setattr("beam_joins.pipelines.formats.line_files.BLOCK_BYTES", size)
         many, one, faults = both_ways(path)
         assert (sorted(many, key=lambda row: row["id"]), faults) == (expected, [])
         assert one == expected
@@ -109,7 +109,7 @@ def test_a_quote_without_an_end_makes_one_bad_line(tmp_path: Path, monkeypatch: 
     rest = "".join(f"{n},{n},ok,\n" for n in range(2, 60))
     path.write_text(f'id,at,name,note\n1,1,"open,\n{rest}60,60,"fine",\n61,61,"open at the end,\n')
     for size in (50, 4 << 20):
-        monkeypatch.setattr("beam_joins.pipelines.formats.lines.BLOCK_BYTES", size)
+        monkeypatch.setattr("beam_joins.pipelines.formats.line_files.BLOCK_BYTES", size)
         many, one, faults = both_ways(path)
         assert [row["id"] for row in one] == sorted(row["id"] for row in many) == list(range(2, 61))
         assert [fault.partition(":")[0] for fault in faults] == ["line 2", "line 62"]

@@ -26,7 +26,7 @@ from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.tables.arrivals import Life
+from beam_joins.tables.key_handover import Life
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import Run, dropped_in, numbers, one_sentence, read_lines
 

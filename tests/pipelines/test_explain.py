@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.pipelines import join
 from beam_joins.pipelines.commands.explain.command import main
 from beam_joins.pipelines.commands.explain.drawing import draw

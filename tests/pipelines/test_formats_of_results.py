@@ -118,7 +118,7 @@ def test_types_of_files_stay_what_they_are(beam_joins: Run, suffix: str) -> None
 
 
 def test_a_number_that_does_not_fit_its_column_is_a_bad_record(beam_joins: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.first_look.LOOK_RECORDS", 2)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.sampling.LOOK_RECORDS", 2)
     lines = [json.dumps(each) for each in (TEA, {**TEA, "id": 2, "n": 2.5, "lsn": 2})]
     long = json.dumps({**TEA, "id": 3, "lsn": 3}).replace('"n": 5', '"n": 9007199254740993.25')
     Path("x.jsonl").write_text("\n".join([*lines, long]) + "\n")

@@ -198,7 +198,7 @@ def test_runs_that_go_on_give_the_changes_of_one_run(beam_joins: Run) -> None:
 def test_a_column_that_no_record_looked_at_has_makes_a_bad_record_where_all_columns_come_out(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.first_look.LOOK_RECORDS", 4)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.sampling.LOOK_RECORDS", 4)
     write("l.jsonl", *LEFT, {**TEA, "id": 9, "new": 1, "lsn": 9})
     assert refused(beam_joins("join", *BY, "--latest", "now.jsonl")).startswith(
         "left rows: l.jsonl, line 5: column 'new' is none of those of the first records: name the columns that you want in --select"

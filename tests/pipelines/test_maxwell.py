@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from beam_joins.pipelines.formats.envelopes.look import evidence_of
+from beam_joins.pipelines.formats.envelopes.inferred_key import evidence_of
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 

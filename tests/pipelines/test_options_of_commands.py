@@ -17,7 +17,7 @@ import pytest
 from beam_joins.io import ReadChangeEvents, ReadChangelog
 from beam_joins.pipelines.base.declared_options import declared_options
 from beam_joins.pipelines.commands.command_options import parse
-from beam_joins.pipelines.formats import lines
+from beam_joins.pipelines.formats import line_files
 from beam_joins.pipelines.join import JOIN
 from tests.pipelines.history import tree
 from tests.pipelines.join_run import BY, RIGHT, TEA, refused
@@ -144,7 +144,7 @@ def test_a_dry_run_reads_the_first_megabyte_of_a_file_at_most(beam_joins: Run, m
         pq.write_table(pa.Table.from_pylist(rows), "big.parquet", compression="none", use_dictionary=False)
     assert os.path.getsize(f"big.{format_}") > 3 << 20
     read: list[int] = []
-    opened: Any = lines.open_file
+    opened: Any = line_files.open_file
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         file = opened(*args, **kwargs)
@@ -158,7 +158,7 @@ def test_a_dry_run_reads_the_first_megabyte_of_a_file_at_most(beam_joins: Run, m
         monkeypatch.setattr(file, "read", count, raising=False)
         return file
 
-    monkeypatch.setattr(lines, "open_file", counted)
+    monkeypatch.setattr(line_files, "open_file", counted)
     ran = beam_joins("table", "--input", f"big.{format_}", "--latest", "now.jsonl", "--dry-run")
     assert ran.code == 0, ran.err
     assert "note: " in ran.out

@@ -95,7 +95,7 @@ def test_a_file_that_is_cut_off_is_found_before_or_in_the_run_even_when_bad_reco
     cut: Callable[[Path], None],
     look: int,
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.first_look.LOOK_RECORDS", look)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.sampling.LOOK_RECORDS", look)
     bad = Path(name)
     bad.write_bytes((small_avro if bad.suffix == ".avro" else small).orders.read_bytes())
     cut(bad)
@@ -155,7 +155,7 @@ def test_bad_records_can_be_dropped_counted_and_the_first_are_named(run: Run, wi
 def test_an_orders_own_column_behind_the_records_looked_at_is_not_overwritten_by_the_customer(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.changelogs.first_look.LOOK_RECORDS", 1)
+    monkeypatch.setattr("beam_joins.pipelines.changelogs.sampling.LOOK_RECORDS", 1)
     write("o.jsonl", GOOD, {**GOOD, "order_id": 2, "customer": "its own"})
     write("c.jsonl", {"customer_id": 1, "op": "c", "lsn": 1, "updated_at": 1})
     arguments = ["--orders", "o.jsonl", "--customers", "c.jsonl", "--latest", "l.jsonl"]

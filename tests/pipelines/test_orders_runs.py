@@ -46,7 +46,7 @@ def test_a_history_in_three_runs_gives_what_the_naive_job_gives_at_once(run: Run
 def test_the_files_of_several_runs_are_byte_for_byte_that_of_one_run(
     run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch, least: int | None
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", 700)
+    monkeypatch.setattr("beam_joins.pipelines.results.sorted_output._WINDOW", 700)
     more = [] if least is None else ["--min-amount", least]
     for number, piece in enumerate(cut(small, 4), 1):
         arrive(number, piece)

@@ -13,12 +13,12 @@ import pytest
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
-from beam_joins.pipelines.formats.change_records import TextRecords
 from beam_joins.pipelines.formats.file_format import BytesWriter
-from beam_joins.pipelines.results.in_order import write_pieces
+from beam_joins.pipelines.formats.output_records import TextRecords
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.output_lock import held, lock_of, release, staging_of, take
 from beam_joins.pipelines.results.publication import Move, rename_all
+from beam_joins.pipelines.results.sorted_output import write_pieces
 from beam_joins.transforms.engine.files.claim import Claim, new_claim
 from tests.pipelines.orders_run import Ran, Run, inputs, nothing_is_left, one_sentence
 
@@ -125,7 +125,7 @@ def published(*parts: list[int]) -> None:
 def test_the_parts_of_a_result_become_one_file_in_order(
     own_directory: Path, monkeypatch: pytest.MonkeyPatch, parts: list[list[int]], window: int
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", window)
+    monkeypatch.setattr("beam_joins.pipelines.results.sorted_output._WINDOW", window)
     published(*parts)
     assert Path("out/e.jsonl").read_text() == "".join(f"{number}\n" for number in range(sum(map(len, parts))))
     assert names("out") == ["e.jsonl"]
@@ -133,7 +133,7 @@ def test_the_parts_of_a_result_become_one_file_in_order(
 
 def test_many_records_at_one_position_are_merged_some_at_a_time(own_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[bytes] = []
-    monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", 50)
+    monkeypatch.setattr("beam_joins.pipelines.results.sorted_output._WINDOW", 50)
     monkeypatch.setattr(BytesWriter, "write", lambda self, lines: written.append(b"".join(lines.to_pylist())))
     chance = random.Random(1)
     keys = sorted(chance.randrange(-(2**63), 2**63) for _ in range(1_000))
@@ -157,7 +157,7 @@ def test_a_part_is_removed_as_soon_as_it_is_in_the_whole(own_directory: Path, mo
         write(self, lines)
 
     monkeypatch.setattr(BytesWriter, "write", seen)
-    monkeypatch.setattr("beam_joins.pipelines.results.in_order._WINDOW", 2)
+    monkeypatch.setattr("beam_joins.pipelines.results.sorted_output._WINDOW", 2)
     published([0, 1], [2, 3], [4, 5])
     assert present == [3, 2, 1]  # the parts that are not in the whole yet
 

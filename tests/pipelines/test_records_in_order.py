@@ -10,18 +10,18 @@ import pytest
 
 from beam_joins import ChangeBatch
 from beam_joins.keys.hashes import hashes
-from beam_joins.pipelines.formats.change_records import TextRecords
+from beam_joins.pipelines.formats.output_records import TextRecords
 from beam_joins.pipelines.formats.parquet import ParquetEncoder
 from beam_joins.pipelines.formats.row_encoding import json_changes
-from beam_joins.pipelines.results.in_order import ChangesInOrder, RowsInOrder
 from beam_joins.pipelines.results.output_files import Output, Staging
+from beam_joins.pipelines.results.sorted_output import ChangesInOrder, RowsInOrder
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect import create_file
 
 
 @pytest.fixture(autouse=True)
 def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.results.in_order.AT_A_TIME", 4)
+    monkeypatch.setattr("beam_joins.pipelines.results.sorted_output.AT_A_TIME", 4)
 
 
 def random_batch(seed: int) -> ChangeBatch:

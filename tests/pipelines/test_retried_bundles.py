@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.errors import OutputError
-from beam_joins.pipelines.formats.change_records import TextRecords
+from beam_joins.pipelines.formats.output_records import TextRecords
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import Report, WriteParts, WrittenPart
 

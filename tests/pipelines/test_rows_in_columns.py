@@ -25,15 +25,15 @@ from beam_joins.options.operations import DELETES, NOT_NULL
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import made_of
 from beam_joins.pipelines.changelogs.row_types import row_types
-from beam_joins.pipelines.commands.joined import joiner_of
+from beam_joins.pipelines.commands.join_columns import joiner_of
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.avro import AvroReader
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.columnar import column_rows, readable, unit_of
 from beam_joins.pipelines.formats.csv import CsvReader
+from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLinesReader, json_rows
-from beam_joins.pipelines.formats.layout import Layout
 from beam_joins.pipelines.formats.parquet import ParquetReader, require_held
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, ignored_rows, many_at_a_time

@@ -22,8 +22,8 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from beam_joins import Change, ForeignKeyJoin, InputError, LatestTable, StreamTableJoin, TableTableJoin, TableToChanges
 from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadGrowingChangelog, WriteChangelog
-from beam_joins.pipelines.formats.change_records import As
 from beam_joins.pipelines.formats.changelog_columns import Columns
+from beam_joins.pipelines.formats.output_records import As
 from tests.pipelines.join_run import refused
 from tests.pipelines.orders_run import Run
 from tests.pipelines.test_formats_of_results import READERS

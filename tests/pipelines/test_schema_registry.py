@@ -18,7 +18,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import content
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.systems.kafka.event_topics import EnvelopedRecords
 from beam_joins.pipelines.systems.kafka.kafka_records import Records
-from beam_joins.tables.arrivals import Life
+from beam_joins.tables.key_handover import Life
 from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event, read
 from tests.pipelines.streaming.registered import Message, flat, reading, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded

@@ -23,7 +23,7 @@ def test_a_table_has_the_rows_in_the_end_and_its_changelog_the_rows_before(beam_
 def test_the_changes_of_a_row_stand_in_order_however_many_are_encoded_at_a_time(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.results.in_order.AT_A_TIME", 2)
+    monkeypatch.setattr("beam_joins.pipelines.results.sorted_output.AT_A_TIME", 2)
     write("many.jsonl", *({"id": 1, "op": "u", "lsn": lsn, "updated_at": lsn} for lsn in range(20)))
     ran = beam_joins("table", "--input", "many.jsonl", "--output", "e.jsonl")
     assert ran.code == 0, ran.err

@@ -21,7 +21,7 @@ from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadParquet, WriteCha
 from beam_joins.pipelines import table as table_command
 from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.direct import direct_runner
-from beam_joins.pipelines.formats.change_records import MARKS
+from beam_joins.pipelines.formats.output_records import MARKS
 from beam_joins.pipelines.spark import spark_runner
 from tests.pipelines.orders_run import Run
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, anew, changes_anew, run, small, table_of, wide

@@ -29,7 +29,7 @@ from beam_joins import (
 from beam_joins.io import ReadParquet
 from beam_joins.transforms.engine.blocks import block_files
 from beam_joins.transforms.engine.blocks.block_files import Reference, reference_of
-from beam_joins.transforms.engine.stages import laid_batches
+from beam_joins.transforms.engine.stages import batch_references
 from beam_joins.transforms.engine.stages.incoming_tables import BATCH
 from tests.examples import examples
 
@@ -115,13 +115,13 @@ def test_the_left_table_may_be_changes_one_by_one_of_which_a_row_has_more_than_f
 @pytest.mark.parametrize("place", ["DIR", "bucket://out/blocks", "inline"])
 def test_left_batches_lie_where_blocks_do_until_they_are_joined(tmp_path, store, monkeypatch, place):
     monkeypatch.setattr(block_files, "SMALL_BYTES", 0)
-    arrived, free = [], laid_batches.LaidBatches.free
+    arrived, free = [], batch_references.LaidBatches.free
 
     def freed(self, element):
         arrived.append(type(element if isinstance(element, ChangeBatch) else reference_of(element)))
         free(self, element)
 
-    monkeypatch.setattr(laid_batches.LaidBatches, "free", freed)
+    monkeypatch.setattr(batch_references.LaidBatches, "free", freed)
     (blocks := tmp_path / "blocks").mkdir()
     options = PipelineOptions(["--beam_joins_partitions=3", f"--beam_joins_blocks={blocks if place == 'DIR' else place}"])
     with beam.Pipeline(runner=FnApiRunner(), options=options) as p:

@@ -12,7 +12,7 @@ import pytest
 
 from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.files import claim
-from beam_joins.transforms.engine.resumed.memory import BEGUN
+from beam_joins.transforms.engine.resumed.resumed_turn import BEGUN
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.object_store import Store
 

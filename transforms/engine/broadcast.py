@@ -20,10 +20,10 @@ from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.blocks.emitter import Emitter
 from beam_joins.transforms.engine.blocks.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, UNMATCHED, count
-from beam_joins.transforms.engine.blocks.notes import keys_may_meet
+from beam_joins.transforms.engine.blocks.observed_kinds import keys_may_meet
 from beam_joins.transforms.engine.construction.table_type import physical_of
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
-from beam_joins.transforms.engine.stages.laid_batches import LaidBatches, laid
+from beam_joins.transforms.engine.stages.batch_references import LaidBatches, laid
 from beam_joins.transforms.engine.stages.replay import BundleDoFn, Replay, Stage
 from beam_joins.transforms.engine.stages.replay_options import ReplayOptions
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions

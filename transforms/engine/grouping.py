@@ -26,9 +26,9 @@ from beam_joins.transforms.engine.construction.input_checks import require_globa
 from beam_joins.transforms.engine.construction.output_types import TableInput
 from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table, physical_of, table_type
 from beam_joins.transforms.engine.stages.each_value import each_value
-from beam_joins.transforms.engine.stages.prepared import prepared
 from beam_joins.transforms.engine.stages.replay import Replay, Route
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
+from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.stages.table_rows import changes_in_python
 from beam_joins.transforms.engine.transform_outputs import MakesTable
 from beam_joins.transforms.engine.turns.operator import Turn

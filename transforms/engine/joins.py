@@ -22,16 +22,16 @@ from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import joined_keys, kinds
 from beam_joins.keys.nested import CombinedKeyType
 from beam_joins.keys.opaque import is_opaque
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import UNMATCHED, count
-from beam_joins.transforms.engine.blocks.notes import keys_may_meet, together
+from beam_joins.transforms.engine.blocks.observed_kinds import keys_may_meet, together
 from beam_joins.transforms.engine.construction.table_type import TableType, as_table, physical_of, table_type
-from beam_joins.transforms.engine.stages.laid_batches import flattened
-from beam_joins.transforms.engine.stages.prepared import prepared
-from beam_joins.transforms.engine.stages.referring import References, Referred
+from beam_joins.transforms.engine.stages.batch_references import flattened
+from beam_joins.transforms.engine.stages.foreign_keys import References, Referred
 from beam_joins.transforms.engine.stages.replay import Replay, Route, RowRouter
+from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.stages.table_rows import batch_rows, changes_in_python, no_rows
 from beam_joins.transforms.engine.transform_outputs import Handling
 from beam_joins.transforms.engine.turns.operator import Operator, Turn

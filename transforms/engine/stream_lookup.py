@@ -22,24 +22,24 @@ from beam_joins.kernels.lookup import step
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import kinds
 from beam_joins.keys.opaque import VALUES, opaque_values, python_values
-from beam_joins.options.how import LookupHow
+from beam_joins.options.join_types import LookupHow
 from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.versions import as_of
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import UNMATCHED, count
-from beam_joins.transforms.engine.blocks.notes import keys_may_meet
+from beam_joins.transforms.engine.blocks.observed_kinds import keys_may_meet
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, require_tables, two_inputs
 from beam_joins.transforms.engine.construction.option_checks import choice
 from beam_joins.transforms.engine.construction.output_types import HandledStreamOutputs, StreamInput, StreamOutputs, TableInput
 from beam_joins.transforms.engine.construction.pipeline_changes import Rules
 from beam_joins.transforms.engine.construction.table_type import TableType, table_type
-from beam_joins.transforms.engine.stages.prepared import prepared
-from beam_joins.transforms.engine.stages.referring import KeyColumn, keys_like
+from beam_joins.transforms.engine.stages.foreign_keys import KeyColumn, keys_like
 from beam_joins.transforms.engine.stages.replay import Replay, Route
 from beam_joins.transforms.engine.stages.routed_records import RoutedRecords, present
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.stages.stream_join import join_in_columns, joiner_of_pairs, keyed_batch, keyed_results, result_schema
+from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.stages.table_rows import batch_rows, no_rows, records_of
 from beam_joins.transforms.engine.streams import OfRow, Stream, StreamOptions, require_one_order
 from beam_joins.transforms.engine.transform_outputs import WithOutputs

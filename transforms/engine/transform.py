@@ -13,7 +13,7 @@ from beam_joins.functions.user_functions import require_returns
 from beam_joins.transforms.engine.construction.applied_transforms import collections_in
 from beam_joins.transforms.engine.construction.fingerprints import displayed
 from beam_joins.transforms.engine.construction.pipeline_changes import OF_TABLES, Rules
-from beam_joins.transforms.engine.continued import continued
+from beam_joins.transforms.engine.resumed_apply import continued
 from beam_joins.transforms.engine.stages.replay_options import folder_for
 
 _OF_RUN = {"broadcast", "without_earlier"}

@@ -11,7 +11,7 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.pipeline import Pipeline
 
 from beam_joins.transforms.engine.blocks.metrics import NAMESPACE, REASONS, dropped
-from beam_joins.transforms.engine.construction.around_run import around_run
+from beam_joins.transforms.engine.construction.run_hooks import around_run
 
 _TRANSFORMS: Final = "_beam_joins_transforms_that_drop"
 _TOLD: Final = "_beam_joins_told"

@@ -12,7 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import Change, CombinedKey, ForeignKeyJoin, TableFromChangelog, TableTableJoin, TableToChanges
 from beam_joins.elements.iso_times import EPOCH, NO_TIME
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.pipelines.formats.changelog_columns import Columns, plain_key, reference_at
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES
 from beam_joins.pipelines.runners.runner import ENGINE

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.pipelines.formats.changelog_columns import WITHIN
+from beam_joins.pipelines.formats.envelopes.debezium_placeholders import Placeholders
 from beam_joins.pipelines.formats.envelopes.log_places import Place, Source, place_of
 from beam_joins.pipelines.formats.envelopes.row_change import (
     DELETE,
@@ -28,7 +29,6 @@ from beam_joins.pipelines.formats.envelopes.row_change import (
     require_whole,
 )
 from beam_joins.pipelines.formats.envelopes.statements import emptied_by
-from beam_joins.pipelines.formats.envelopes.unavailable import Placeholders
 
 NULL: Final = b"null"
 TRANSACTION, HEARTBEAT, MESSAGE, SCHEMA_CHANGE = "transaction_metadata", "heartbeat", "message", "schema_change"

@@ -11,15 +11,15 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Columns, Unit
+from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, Envelope, RowChange, require_one_table
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Part
 from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLinesReader, json_rows
-from beam_joins.pipelines.formats.layout import Layout
-from beam_joins.pipelines.formats.lines import whole_lines
+from beam_joins.pipelines.formats.line_files import whole_lines
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import object_of
-from beam_joins.tables.arrivals import Life
+from beam_joins.tables.key_handover import Life
 from beam_joins.transforms.connect import IN_TIME
 from beam_joins.values.schema_evolution import narrowing
 

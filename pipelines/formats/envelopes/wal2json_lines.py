@@ -13,7 +13,7 @@ from beam_joins.pipelines.formats.envelopes.enveloped import EnvelopeLines
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope, lsn, lsn_text
 from beam_joins.pipelines.formats.envelopes.wal2json import Wal2Json
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.lines import whole_lines
+from beam_joins.pipelines.formats.line_files import whole_lines
 
 Lines = list[tuple[int, bytes]]
 """Lines, each with its place."""

@@ -11,7 +11,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.row_change import lsn_text
 from beam_joins.pipelines.formats.envelopes.wal2json_lines import TRANSACTION, Line, cut_apart, end_of_cut, line_of
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.lines import whole_lines
+from beam_joins.pipelines.formats.line_files import whole_lines
 from beam_joins.pipelines.formats.registry import packed_as
 
 _WINDOW: Final = 1 << 16

@@ -19,8 +19,8 @@ from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.read_table import paths_of
 from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import Envelopes, enveloped
-from beam_joins.pipelines.formats.envelopes.look import together
-from beam_joins.pipelines.formats.envelopes.unavailable import placeholders
+from beam_joins.pipelines.formats.envelopes.debezium_placeholders import placeholders
+from beam_joins.pipelines.formats.envelopes.inferred_key import together
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.transforms.connect import folder_for, label_of, schema_text, text_schema

@@ -26,7 +26,7 @@ from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.csv import layout_by
-from beam_joins.pipelines.systems.files.plain_columns import Operations, options_of_columns, plain_columns
+from beam_joins.pipelines.systems.files.changelog_options import Operations, options_of_columns, plain_columns
 from beam_joins.transforms import connect
 from beam_joins.transforms.connect import plain_schema
 from beam_joins.values.schema_union import common_schema

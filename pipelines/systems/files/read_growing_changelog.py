@@ -19,8 +19,8 @@ from beam_joins.pipelines.changelogs.changelog_rows import (
 from beam_joins.pipelines.changelogs.event_time import EventTime
 from beam_joins.pipelines.changelogs.read_table import ReadTable
 from beam_joins.pipelines.formats.changelog_columns import Unit
+from beam_joins.pipelines.systems.files.changelog_options import Operations, plain_columns
 from beam_joins.pipelines.systems.files.growing_files import FollowedChanges, GrowingFiles, growing_schema, require_growing
-from beam_joins.pipelines.systems.files.plain_columns import Operations, plain_columns
 from beam_joins.transforms import connect
 
 __all__ = ["ReadGrowingChangelog"]

@@ -15,7 +15,7 @@ from beam_joins import LatestTable
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, matching, require_file_system
-from beam_joins.pipelines.formats.change_records import Anew, As, ChangeRecords
+from beam_joins.pipelines.formats.output_records import Anew, As, ChangeRecords
 from beam_joins.pipelines.formats.registry import format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.output_files import Output, split_suffix

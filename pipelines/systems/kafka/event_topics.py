@@ -14,11 +14,11 @@ from beam_joins.pipelines.changelogs.read_records import SKIPPED
 from beam_joins.pipelines.changelogs.source_reads import ReadPiece
 from beam_joins.pipelines.formats.changelog_columns import enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
+from beam_joins.pipelines.formats.envelopes.debezium_placeholders import placeholders
 from beam_joins.pipelines.formats.envelopes.enveloped import changes_of, marked_text
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
-from beam_joins.pipelines.formats.envelopes.unavailable import placeholders
 from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.systems.kafka.kafka_records import said_of

@@ -8,7 +8,7 @@ import msgspec
 
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, UPSERT, content
 from beam_joins.pipelines.formats.types.postgres_types import Texts
-from beam_joins.tables.arrivals import Life
+from beam_joins.tables.key_handover import Life
 
 _SINCE_1970: Final = 946_684_800_000_000
 """The microseconds of the year 2000, from which PostgreSQL counts."""
@@ -82,7 +82,7 @@ class LoggedChange(NamedTuple):
 
     ``order`` orders the records of a transaction, which share ``time`` (microseconds since 1970) and ``position`` (where the
     commit begins in the log). ``left_out`` is a JSON list of columns whose large values did not change, and ``life`` the text
-    of a :class:`~beam_joins.tables.arrivals.Life`.
+    of a :class:`~beam_joins.tables.key_handover.Life`.
     """
 
     operation: str

@@ -26,7 +26,7 @@ from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_ro
 from beam_joins.pipelines.formats.types.json_text import NULL, joined, objects
 from beam_joins.pipelines.formats.types.postgres_types import column_of_numbers, json_texts, python_values, typed_values
 from beam_joins.pipelines.systems.postgres.pgoutput import BEFORE, Column, LoggedChange, Table, no_text
-from beam_joins.tables.arrivals import Life
+from beam_joins.tables.key_handover import Life
 
 ABOUT: Final = pa.schema(
     [(OPERATION, pa.string()), *((name, pa.int64()) for name in (TIME, POSITION, ORDER)), (LEFT_OUT, pa.string()), (LIFE, pa.string())]

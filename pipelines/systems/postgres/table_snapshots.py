@@ -16,7 +16,7 @@ from beam_joins.pipelines.systems.postgres.pgoutput import LoggedChange, Table, 
 from beam_joins.pipelines.systems.postgres.postgres_server import connected, run_patiently
 from beam_joins.pipelines.systems.postgres.published_tables import PublishedTable, qualified
 from beam_joins.pipelines.systems.postgres.slot_changes import TableFile
-from beam_joins.tables.arrivals import Life
+from beam_joins.tables.key_handover import Life
 
 with needs("postgres"):
     import psycopg

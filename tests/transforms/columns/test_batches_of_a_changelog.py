@@ -28,7 +28,7 @@ from beam_joins.coders.block import read_blocks
 from beam_joins.coders.key import KeyCoder
 from beam_joins.tables.changelog import upsert
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
-from beam_joins.transforms.engine.blocks.notes import NoteReader
+from beam_joins.transforms.engine.blocks.observed_kinds import NoteReader
 from beam_joins.transforms.engine.construction.arrow_input import plain_schema, struct_of
 from beam_joins.transforms.engine.stages.raw_changelog import RawChangelog, no_records, options_of
 from beam_joins.transforms.engine.stages.routed_records import RoutedRecords

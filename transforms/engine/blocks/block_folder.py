@@ -13,7 +13,7 @@ from apache_beam.pipeline import Pipeline
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.transforms.engine.blocks.block_files import BlockFolder
-from beam_joins.transforms.engine.construction.around_run import around_run
+from beam_joins.transforms.engine.construction.run_hooks import around_run
 from beam_joins.transforms.engine.construction.runner_abilities import is_one_machine, reads_once
 from beam_joins.transforms.engine.files.claim import claim_at, end_lease, new_claim, take_lease
 from beam_joins.transforms.engine.files.file_lock import FileLock

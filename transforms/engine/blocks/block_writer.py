@@ -19,7 +19,7 @@ from beam_joins.columns.sorting import integers
 from beam_joins.elements.change import Dropped
 from beam_joins.transforms.engine.blocks import metrics
 from beam_joins.transforms.engine.blocks.block_files import BlockFile
-from beam_joins.transforms.engine.blocks.notes import write_note
+from beam_joins.transforms.engine.blocks.observed_kinds import write_note
 
 PENDING_BYTES = 64 << 20  # the rows that wait in a writer, of all replays and partitions
 BLOCK_BYTES = 4 << 20  # a block as large as that does not wait for the others
@@ -87,7 +87,7 @@ class BlockWriter:
         self._ready: list[Output] = []
 
     def noted(self, to: str) -> set[str]:
-        """The notes on the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.blocks.notes`); add
+        """The notes on the rows for the replay input ``to`` (:mod:`beam_joins.transforms.engine.blocks.observed_kinds`); add
         to them.
         """
         return self._noted.setdefault(to, set())

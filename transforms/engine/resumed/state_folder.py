@@ -22,16 +22,16 @@ from apache_beam.runners.runner import PipelineState
 
 from beam_joins.errors import StateRefused
 from beam_joins.kernels.stream_time import EARLIEST
-from beam_joins.transforms.engine.construction.around_run import around_run
 from beam_joins.transforms.engine.construction.pipeline_changes import Decision
+from beam_joins.transforms.engine.construction.run_hooks import around_run
 from beam_joins.transforms.engine.resumed.commits import Commits
-from beam_joins.transforms.engine.resumed.connected import connected
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import Manifest, Remembered, TurnEnded, after_run, largest, widened, with_stored
-from beam_joins.transforms.engine.resumed.memory import BEGUN, Memory
 from beam_joins.transforms.engine.resumed.only_built import require_job, require_run
 from beam_joins.transforms.engine.resumed.plan import Plan
 from beam_joins.transforms.engine.resumed.repartition import repartitioned
+from beam_joins.transforms.engine.resumed.resumed_turn import BEGUN, Memory
+from beam_joins.transforms.engine.resumed.stage_components import connected
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_rows import state_rows
 from beam_joins.transforms.engine.resumed.state_summary import copy_state, last_run, state_summary, verify_state

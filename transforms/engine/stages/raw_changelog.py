@@ -14,12 +14,12 @@ from beam_joins.functions.typed_rows import column_writer
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import comparable
 from beam_joins.keys.opaque import is_opaque
-from beam_joins.tables.arrivals import ARRIVES
-from beam_joins.tables.marks import deleted_of, lives_of, marked_of, unchanged_of
+from beam_joins.tables.change_flags import deleted_of, lives_of, marked_of, unchanged_of
+from beam_joins.tables.key_handover import ARRIVES
 from beam_joins.tables.unchanged import UNCHANGED
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.log_spans import note_spans
-from beam_joins.transforms.engine.blocks.notes import note_columns, note_logs
+from beam_joins.transforms.engine.blocks.observed_kinds import note_columns, note_logs
 from beam_joins.transforms.engine.stages.changelog_operator import TRUNCATES
 from beam_joins.transforms.engine.stages.routed_records import Option, RoutedRecords, pairs
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions

@@ -28,9 +28,9 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_joins.elements.change import Dropped
 from beam_joins.transforms.engine.blocks.block_writer import BAD, DROPPED, MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.blocks.emitter import Emitter
-from beam_joins.transforms.engine.blocks.notes import Check
+from beam_joins.transforms.engine.blocks.observed_kinds import Check
 from beam_joins.transforms.engine.construction.fingerprints import label_of
-from beam_joins.transforms.engine.resumed.memory import ResumedTurn, observed
+from beam_joins.transforms.engine.resumed.resumed_turn import ResumedTurn, observed
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.stages.partitions import CORES, growing_partitions, partition_count
 from beam_joins.transforms.engine.stages.replay_options import (
@@ -189,7 +189,7 @@ class Replay(Stage):
 
     The outputs are a dict with the names in ``to``: ``MAIN``, of elements of ``main_type``; ``DROPPED``;
     ``BAD``; any other name is a collection of blocks for another replay. ``check`` gets what the writers
-    noted of the whole input (:mod:`beam_joins.transforms.engine.blocks.notes`). ``gives_all`` says that the operator
+    noted of the whole input (:mod:`beam_joins.transforms.engine.blocks.observed_kinds`). ``gives_all`` says that the operator
     gives all that it remembers, so that partitions without rows have a turn too. ``to_all`` are the inputs of
     which every partition has all rows. ``tables``, ``by_time`` and ``closes`` are those of
     :class:`~beam_joins.transforms.engine.unbounded.tick_turns.Turns`. ``size`` is that of a :class:`Route`.

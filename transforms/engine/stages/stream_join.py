@@ -17,7 +17,7 @@ from beam_joins.functions.typed_rows import Schema
 from beam_joins.functions.user_functions import Functions
 from beam_joins.kernels.interval import IntervalState, Matches, Spans, step
 from beam_joins.keys.key_columns import Ints, joined_keys
-from beam_joins.options.how import WindowedHow
+from beam_joins.options.join_types import WindowedHow
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.blocks.metrics import UNMATCHED, count
 from beam_joins.transforms.engine.construction.table_type import TableType

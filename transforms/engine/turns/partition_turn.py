@@ -10,7 +10,7 @@ import pyarrow as pa
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.emitter import Emitter
 from beam_joins.transforms.engine.blocks.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, count, rows_of
-from beam_joins.transforms.engine.blocks.notes import Check, NoteReader
+from beam_joins.transforms.engine.blocks.observed_kinds import Check, NoteReader
 from beam_joins.transforms.engine.turns.operator import Operator, Turn
 from beam_joins.transforms.engine.turns.parts import NOTHING_HELD, Held, Parts, StatePart
 

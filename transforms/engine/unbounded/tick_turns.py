@@ -27,11 +27,11 @@ from beam_joins.coders.block import concat_batches, read_block, write_block
 from beam_joins.kernels.late_placement import behind
 from beam_joins.kernels.stream_time import ALWAYS
 from beam_joins.transforms.engine.blocks.block_writer import END, TURN, timestamped
-from beam_joins.transforms.engine.blocks.notes import Check, read_note, with_note
+from beam_joins.transforms.engine.blocks.observed_kinds import Check, read_note, with_note
 from beam_joins.transforms.engine.turns.operator import Turn
 from beam_joins.transforms.engine.turns.ticks import Ticks, TurnDoFn
 from beam_joins.transforms.engine.unbounded.partition_state import PartitionHeld, PartitionMemory
-from beam_joins.transforms.engine.unbounded.wheel import WaitingBlock, Wheel, wheel_specs
+from beam_joins.transforms.engine.unbounded.tick_buckets import WaitingBlock, Wheel, wheel_specs
 
 _log = logging.getLogger(__name__)
 

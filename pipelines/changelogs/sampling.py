@@ -13,8 +13,8 @@ from typing import Any, Final
 from beam_joins.elements.iso_times import micros_of_text
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.changelog_columns import Columns, whole_number
+from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.pipelines.formats.layout import Layout
 
 LOOK_RECORDS: Final = 10_000
 """The number of records that are looked at to learn the columns."""

@@ -18,9 +18,9 @@ from beam_joins.keys.key_columns import factorize
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.applied_transforms import Applied, collections_in, main_inputs, producer_of, with_each
 from beam_joins.transforms.engine.construction.table_type import Physical, as_table, physical_of, table_type
-from beam_joins.transforms.engine.resumed.memory import Memory
+from beam_joins.transforms.engine.resumed.resumed_turn import Memory
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, without_state
-from beam_joins.transforms.engine.stages.prepared import prepared
+from beam_joins.transforms.engine.stages.table_forms import prepared
 
 _ROWS = 1 << 16
 """The number of rows in a batch."""

@@ -12,7 +12,7 @@ from beam_joins import ForeignKeyJoin, TableTableJoin, vectorized, versioned
 from beam_joins.columns.sorting import valid
 from beam_joins.functions.marked_functions import built_in
 from beam_joins.keys.key_columns import Bools
-from beam_joins.options.how import How
+from beam_joins.options.join_types import How
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.formats.reading import Form, Reading

@@ -7,12 +7,12 @@ from typing import Any, ClassVar, Protocol
 
 from apache_beam.pvalue import PCollection
 
+from beam_joins.transforms.engine.backfill import NotStored, StoredContent, from_position
 from beam_joins.transforms.engine.construction.applied_transforms import Applied, collections_in, nearest_upstream, public_transforms
 from beam_joins.transforms.engine.construction.fingerprints import fingerprint, label_of
 from beam_joins.transforms.engine.construction.pipeline_changes import Rules
 from beam_joins.transforms.engine.construction.table_type import as_table, is_table, physical_of, table_type
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-from beam_joins.transforms.engine.stored_content import NotStored, StoredContent, from_position
 
 
 class GoesOn(Protocol):

@@ -8,7 +8,7 @@ import pytest
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins.transforms.engine.construction.around_run import around_run, before_run
+from beam_joins.transforms.engine.construction.run_hooks import around_run, before_run
 
 
 def _raise(error: BaseException) -> Any:

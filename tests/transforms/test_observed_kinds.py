@@ -2,7 +2,7 @@
 
 import pytest
 
-from beam_joins.transforms.engine.blocks.notes import NoteReader, columns_are_there, keys_may_meet, note_columns, write_note
+from beam_joins.transforms.engine.blocks.observed_kinds import NoteReader, columns_are_there, keys_may_meet, note_columns, write_note
 
 CHECK = keys_may_meet("Join", "left", "right")
 

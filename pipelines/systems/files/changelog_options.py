@@ -7,7 +7,7 @@ from typing import Any
 from beam_joins.options.operations import DELETES, NOT_NULL, NULL, UPSERTS, word
 from beam_joins.options.spans import Span, span_micros
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit, flag_of
-from beam_joins.pipelines.formats.layout import delimiter_of, encoding_of
+from beam_joins.pipelines.formats.csv_schema import delimiter_of, encoding_of
 from beam_joins.transforms import connect
 
 Operations = dict[str, Sequence[str | None]]

@@ -11,7 +11,7 @@ from beam_joins.columns.positions import Values
 from beam_joins.functions.fields import Marking, deletes_of
 from beam_joins.keys.key_columns import Bools
 from beam_joins.options.operations import word
-from beam_joins.tables.arrivals import Life
+from beam_joins.tables.key_handover import Life
 
 
 def deleted_of(spec: Any, values: Values) -> pa.Array:
@@ -42,7 +42,7 @@ def marked_of(option: str, spec: Marking, values: Values) -> Bools:
 
 
 def lives_of(option: str, spec: Marking, values: Values) -> pa.Array:
-    """Which records come to their key, or the texts of a :class:`~beam_joins.tables.arrivals.Life` that the option gives.
+    """Which records come to their key, or the texts of a :class:`~beam_joins.tables.key_handover.Life` that the option gives.
 
     >>> lives_of("apply_as_inserts", None, ["", "i,,1f,"]).to_pylist(), lives_of("apply_as_inserts", None, [1, 0]).to_pylist()
     (['', 'i,,1f,'], [True, False])

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.transforms.engine.turns.ticks import Ticks
-from beam_joins.transforms.engine.unbounded import wheel
-from beam_joins.transforms.engine.unbounded.wheel import WaitingBlock, Wheel, wheel_specs
+from beam_joins.transforms.engine.unbounded import tick_buckets
+from beam_joins.transforms.engine.unbounded.tick_buckets import WaitingBlock, Wheel, wheel_specs
 
 TICKS = Ticks(1_000_000)
 
@@ -74,7 +74,7 @@ steps = st.lists(
 def test_whatever_the_order_the_blocks_that_are_due_come_out_and_no_other(few, steps):
     states, waiting, now = States(), [], -3
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wheel, "_FEW_BYTES", few)
+        patch.setattr(tick_buckets, "_FEW_BYTES", few)
         for step, number, position in steps:
             if step == "arrives":
                 waiting.append(block(now + number, position, str(len(waiting)).encode()))
@@ -97,7 +97,7 @@ def test_whatever_the_order_the_blocks_that_are_due_come_out_and_no_other(few, s
 
 @pytest.mark.parametrize("ahead", [1, 7, 60, 500])
 def test_blocks_that_are_ticks_ahead_are_written_four_times_at_most_and_read_as_often(ahead, monkeypatch):
-    monkeypatch.setattr(wheel, "_FEW_BYTES", 0)
+    monkeypatch.setattr(tick_buckets, "_FEW_BYTES", 0)
     states, ticks = States(), 1_000
     for now in range(ticks):
         states.arrived.add(block(now + ahead, 0).written())

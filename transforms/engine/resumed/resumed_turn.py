@@ -16,11 +16,11 @@ import pyarrow as pa
 from beam_joins.coders.snapshot import Described, Snapshot, read_snapshot, write_snapshot
 from beam_joins.columns.sorting import combine_chunks, integers, valid
 from beam_joins.errors import StateRefused
-from beam_joins.tables.arrivals import ARRIVES
+from beam_joins.tables.key_handover import ARRIVES
 from beam_joins.tables.unchanged import UNCHANGED
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.metrics import count_state
-from beam_joins.transforms.engine.blocks.notes import read_note, write_note
+from beam_joins.transforms.engine.blocks.observed_kinds import read_note, write_note
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import (
     IN_BRACKETS,
