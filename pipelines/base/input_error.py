@@ -67,6 +67,6 @@ def writing(path: str) -> Iterator[None]:
             raise
         if "://" not in path and isinstance(error, OSError):
             raise OutputError(f"cannot write {os_sentence(path, error)}") from error
-        from beam_joins.transforms.connect import cause  # noqa: PLC0415  # with Beam, which errors of options do without
+        from beam_joins.transforms.connect.files import cause  # noqa: PLC0415  # with Beam, which errors of options do without
 
         raise OutputError(f"cannot write {path}: {cause(error)}") from error

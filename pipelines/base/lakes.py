@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, beginning_with, fixed_folder, folders_beginning_with, is_local
-from beam_joins.transforms.connect import bucket_and_key
+from beam_joins.transforms.connect.files import bucket_and_key
 
 
 class _Lake(NamedTuple):

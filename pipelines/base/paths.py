@@ -9,7 +9,15 @@ from contextlib import suppress
 from typing import Final
 
 from beam_joins.errors import InputError
-from beam_joins.transforms.connect import ListedFile, files_below, folders_in, matching_files, remove_files, remove_folder, unreachable
+from beam_joins.transforms.connect.files import (
+    ListedFile,
+    files_below,
+    folders_in,
+    matching_files,
+    remove_files,
+    remove_folder,
+    unreachable,
+)
 
 _PATTERN: Final = re.compile(r"[*?\[]")
 

@@ -37,7 +37,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import is_pattern
 from beam_joins.pipelines.formats.envelopes.wal2json_log import NONE_READ, ReadBefore, wal2json_log
 from beam_joins.pipelines.formats.file_parts import File, FormatReader
 from beam_joins.pipelines.formats.registry import FORMAT_NAMES, FORMATS, Format, format_of, has_format, titles_of
-from beam_joins.transforms.connect import cause, open_file
+from beam_joins.transforms.connect.files import cause, open_file
 
 _ESCAPED: Final = re.compile("[\ud800-\udfff]")
 """The bytes of a name that are no UTF-8, as Python has them."""

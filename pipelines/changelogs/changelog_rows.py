@@ -21,7 +21,8 @@ from beam_joins.pipelines.formats.csv_schema import UNKNOWN
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.tables.unchanged import Complete
-from beam_joins.transforms.connect import StateFolder, as_arrow, declared_schema, folder_for, label_of, schema_text, text_schema
+from beam_joins.transforms.connect.runs import StateFolder, folder_for, label_of, schema_text, text_schema
+from beam_joins.transforms.connect.tables import as_arrow, declared_schema
 from beam_joins.values.schema_evolution import union_schema
 
 _SEEN: Final = "tables seen"

@@ -13,7 +13,7 @@ from beam_joins.pipelines.changelogs.source_reads import Place, ReadPiece, Timed
 from beam_joins.pipelines.formats.changelog_columns import TIME
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.transforms.connect import NAMESPACE
+from beam_joins.transforms.connect.metrics import NAMESPACE
 
 
 class Followed(NamedTuple):

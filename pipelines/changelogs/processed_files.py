@@ -9,7 +9,7 @@ import xxhash
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import is_local, matching
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.transforms.connect import open_file
+from beam_joins.transforms.connect.files import open_file
 
 _AT_A_TIME: Final = 1 << 20
 _DIGEST: Final = "digest:"

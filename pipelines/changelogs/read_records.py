@@ -22,7 +22,8 @@ from beam_joins.pipelines.formats.changelog_columns import now
 from beam_joins.pipelines.formats.envelopes.debezium_json import TOMBSTONE_ALONE
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
-from beam_joins.transforms.connect import NAMESPACE, as_arrow
+from beam_joins.transforms.connect.metrics import NAMESPACE
+from beam_joins.transforms.connect.tables import as_arrow
 
 OnBadRecord = Literal["fail", "drop"]
 COUNTS: Final = "counts"

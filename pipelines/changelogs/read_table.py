@@ -21,7 +21,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES, Reading
 from beam_joins.pipelines.results.counts import Tally
 from beam_joins.tables.unchanged import Complete
-from beam_joins.transforms.connect import at_first_position, compared_as
+from beam_joins.transforms.connect.tables import at_first_position, compared_as
 
 
 class ReadOutputs(NamedTuple):

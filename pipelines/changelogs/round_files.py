@@ -11,7 +11,7 @@ from apache_beam.io.filesystem import CompressionTypes
 
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import is_local, remove
-from beam_joins.transforms.connect import create_file
+from beam_joins.transforms.connect.files import create_file
 
 
 class RoundFile(Protocol):

@@ -10,7 +10,7 @@ from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, Datab
 from beam_joins.pipelines.formats.csv import type_named
 from beam_joins.pipelines.formats.envelopes.inferred_key import together
 from beam_joins.pipelines.formats.types.typed_texts import type_of_values
-from beam_joins.transforms.connect import plain_schema
+from beam_joins.transforms.connect.tables import plain_schema
 from beam_joins.values.arrow_types import is_bytes, is_text
 from beam_joins.values.schema_evolution import union_type
 from beam_joins.values.schema_union import common_schema

@@ -15,7 +15,7 @@ from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.file_parts import Block
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.transforms.connect import declared_schema
+from beam_joins.transforms.connect.tables import declared_schema
 
 TimestampBy = str | Callable[[Any], Any]
 """The name of a column, or a function of a row."""

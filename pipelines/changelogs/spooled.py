@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
     from beam_joins.pipelines.formats.changelog_columns import Envelopes
     from beam_joins.pipelines.formats.file_parts import File
-    from beam_joins.transforms.connect import StateFolder
+    from beam_joins.transforms.connect.runs import StateFolder
 
 
 class InputOptions(NamedTuple):

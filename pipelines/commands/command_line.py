@@ -73,7 +73,7 @@ def _beams(prog: str) -> Parser:
         from apache_beam.options.pipeline_options import PipelineOptions
 
         from beam_joins.pipelines.runners.launches import OPTIONS
-        from beam_joins.transforms.connect import ReplayOptions
+        from beam_joins.transforms.connect.runs import ReplayOptions
 
     # two classes of options may declare the same one
     beams = Parser(prog=prog, add_help=False, conflict_handler="resolve")

@@ -23,7 +23,7 @@ from beam_joins.pipelines.commands.single_run import job_alone
 from beam_joins.pipelines.formats.output_records import Anew
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE
-from beam_joins.transforms.connect import StateFolder
+from beam_joins.transforms.connect.runs import StateFolder
 
 _LOOK_BYTES: Final = 1 << 20
 _FILES_SHOWN: Final = 10

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 
 from apache_beam.metrics import MetricsFilter
 
-from beam_joins.transforms.connect import (
+from beam_joins.transforms.connect.metrics import (
     ABSENT_DELETES,
     BLOCK_BYTES,
     BLOCK_ROWS,
@@ -17,8 +17,8 @@ from beam_joins.transforms.connect import (
     SUPERSEDED_ROWS,
     TURN_MICROS,
     UNMATCHED,
-    step_named,
 )
+from beam_joins.transforms.connect.runs import step_named
 
 
 class StepFigures(NamedTuple):

@@ -29,7 +29,7 @@ from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect import PlainRows, TableType
+from beam_joins.transforms.connect.tables import PlainRows, TableType
 from beam_joins.values.schema_evolution import union_schema
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]

@@ -16,7 +16,8 @@ from beam_joins.pipelines.results.merge_once import MergedTable
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.run_mark import REPLACED, Mark, NotAsLeft, RunMark, last_mark, remember, rows_replaced
 from beam_joins.pipelines.systems.targets import Target
-from beam_joins.transforms.connect import StateFolder, TableType
+from beam_joins.transforms.connect.runs import StateFolder
+from beam_joins.transforms.connect.tables import TableType
 
 
 class MergedResult:

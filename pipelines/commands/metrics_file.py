@@ -15,7 +15,7 @@ from beam_joins.pipelines.commands.command_spec import Names
 from beam_joins.pipelines.commands.exported_run import ExportedRun, Outcome
 from beam_joins.pipelines.commands.summary import JOIN, LATE, REASONS, Summary
 from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY
-from beam_joins.transforms.connect import ABSENT_DELETES
+from beam_joins.transforms.connect.metrics import ABSENT_DELETES
 
 with needs("prometheus"):
     from prometheus_client import CollectorRegistry, write_to_textfile

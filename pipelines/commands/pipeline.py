@@ -28,16 +28,8 @@ from beam_joins.pipelines.results.count_figures import Counted, figures, without
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import WriteParts, WriteReport
-from beam_joins.transforms.connect import (
-    ReplayOptions,
-    StateFolder,
-    begins_anew,
-    compared_as,
-    growing_partitions,
-    prepared,
-    suggested_partitions,
-    tell_no_drops,
-)
+from beam_joins.transforms.connect.runs import ReplayOptions, StateFolder, growing_partitions, suggested_partitions, tell_no_drops
+from beam_joins.transforms.connect.tables import begins_anew, compared_as, prepared
 
 StartRunner: TypeAlias = Callable[[int], AbstractContextManager[PipelineOptions]]
 """Starts the runner of a pipeline whose input has so many bytes, and yields the options that use it."""

@@ -73,7 +73,7 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
 
 def _take_changes(args: Namespace, options: "PipelineOptions") -> None:
     """Find out whether the result may be made anew. Raises InputError for the option of Beam jobs that reads an input again."""
-    from beam_joins.transforms.connect import ReplayOptions
+    from beam_joins.transforms.connect.runs import ReplayOptions
 
     replay = options.view_as(ReplayOptions)
     if replay.beam_joins_read_again:

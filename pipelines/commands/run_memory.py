@@ -26,7 +26,7 @@ from beam_joins.pipelines.formats.envelopes.wal2json_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.results.counts import Tally, add_up
-from beam_joins.transforms.connect import schema_text, text_schema
+from beam_joins.transforms.connect.runs import schema_text, text_schema
 
 _COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
 

@@ -35,7 +35,8 @@ from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect import StateFolder, StateRefused, exists
+from beam_joins.transforms.connect.files import exists
+from beam_joins.transforms.connect.runs import StateFolder, StateRefused
 
 _TARGET_SECONDS: Final = 10
 """The seconds between two looks at a target when nothing is merged."""

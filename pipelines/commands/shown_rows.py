@@ -14,7 +14,7 @@ from beam_joins.elements.iso_times import NO_TIME, text_of_micros
 from beam_joins.keys.opaque import is_opaque, python_values
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
-from beam_joins.transforms.connect import StoredTable
+from beam_joins.transforms.connect.runs import StoredTable
 
 _READ: Final[tuple[Callable[[str], Any], ...]] = (
     str,

@@ -12,7 +12,7 @@ from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.systems.inputs import inputs_of, is_address
 
 if TYPE_CHECKING:
-    from beam_joins.transforms.connect import StateFolder
+    from beam_joins.transforms.connect.runs import StateFolder
 
 
 def take_addresses(names: Names, args: Namespace) -> None:

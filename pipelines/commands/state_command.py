@@ -14,7 +14,7 @@ from beam_joins.pipelines.commands.program import Parser, program
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from beam_joins.transforms.connect import StateFolder
+    from beam_joins.transforms.connect.runs import StateFolder
 
 PROGRAM: Final = program("state")
 _EPILOG: Final = f"""\
@@ -38,7 +38,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     args = _parser().parse_args(argv)
     try:
         _require_options(args)
-        from beam_joins.transforms.connect import StateFolder
+        from beam_joins.transforms.connect.runs import StateFolder
 
         for line in _DO[args.do](StateFolder, args):
             print(line)

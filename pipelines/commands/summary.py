@@ -16,7 +16,7 @@ from beam_joins.pipelines.commands.standard_streams import STANDARD
 from beam_joins.pipelines.commands.watched_run import Step, watched_of
 from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY, Tally, add_up
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect import ABSENT_DELETES, SUPERSEDED_ROWS
+from beam_joins.transforms.connect.metrics import ABSENT_DELETES, SUPERSEDED_ROWS
 
 REASONS: Final = {
     "bad_record": "not usable as a record",

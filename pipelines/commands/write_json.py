@@ -7,7 +7,7 @@ import orjson
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.commands.summary import Summary
-from beam_joins.transforms.connect import write_whole
+from beam_joins.transforms.connect.files import write_whole
 
 STDOUT: Final = "-"
 

@@ -28,7 +28,7 @@ from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, 
 from beam_joins.pipelines.formats.first_bytes import foreign_file
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.transforms.connect import open_file
+from beam_joins.transforms.connect.files import open_file
 
 _MAGIC: Final = b"ARROW1"
 

@@ -26,7 +26,7 @@ from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_ro
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, content_of, stored
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, described, rows_of_avro
 from beam_joins.pipelines.formats.types.target_types import target_type
-from beam_joins.transforms.connect import open_file
+from beam_joins.transforms.connect.files import open_file
 from beam_joins.values.arrow_types import is_uuid, uuid_texts, without_uuids
 
 _RECORDS: Final = 4096

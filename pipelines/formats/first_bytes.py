@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from beam_joins.transforms.connect import open_file
+from beam_joins.transforms.connect.files import open_file
 
 LOOKED_AT: Final = 512
 """The number of bytes that are looked at."""

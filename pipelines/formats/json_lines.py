@@ -33,7 +33,7 @@ from beam_joins.pipelines.formats.types.exact_json import object_of
 from beam_joins.pipelines.formats.types.json_text import NULL, iso_texts, joined, nested_texts, objects, texts_of
 from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
 from beam_joins.pipelines.formats.types.target_types import target_type
-from beam_joins.transforms.connect import open_file
+from beam_joins.transforms.connect.files import open_file
 
 _CHUNK: Final = 4 << 20
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"

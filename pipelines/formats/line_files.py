@@ -15,7 +15,7 @@ from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.first_bytes import LOOKED_AT, foreign
 from beam_joins.pipelines.formats.registry import packed_as
-from beam_joins.transforms.connect import open_file
+from beam_joins.transforms.connect.files import open_file
 
 BLOCK_BYTES: Final = 4 << 20
 LONGEST_LINE: Final = 256 << 20

@@ -21,7 +21,8 @@ from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.pipelines.formats.types.json_text import joined, stored_key
 from beam_joins.tables.batch import ChangeBatch
-from beam_joins.transforms.connect import PlainRows, StateFolder, begins_anew
+from beam_joins.transforms.connect.runs import StateFolder
+from beam_joins.transforms.connect.tables import PlainRows, begins_anew
 
 As = Literal["upserts", "pairs", "changes", "rows"]
 Made = As | Literal["table"]

@@ -33,7 +33,8 @@ from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, 
 from beam_joins.pipelines.formats.first_bytes import foreign_file
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
-from beam_joins.transforms.connect import open_file, plain_schema
+from beam_joins.transforms.connect.files import open_file
+from beam_joins.transforms.connect.tables import plain_schema
 
 _MAGIC: Final = b"PAR1"
 _INT96: Final = "INT96"

@@ -32,7 +32,7 @@ from beam_joins.pipelines.results.figure import (
     TimeCounts,
     add_times,
 )
-from beam_joins.transforms.connect import table_type
+from beam_joins.transforms.connect.tables import table_type
 
 _LONGEST: Final = 400
 _TEXT: Final = "json lines"

@@ -22,23 +22,18 @@ from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.run_mark import Mark, MarkFile, NotAsLeft, rows_replaced
-from beam_joins.transforms.connect import (
+from beam_joins.transforms.connect.checks import columns, require_bounded, require_global, require_tables, text
+from beam_joins.transforms.connect.runs import before_run, folder_for
+from beam_joins.transforms.connect.tables import (
     BlockWriter,
     PlainRows,
     Route,
     TableType,
-    before_run,
     begins_anew,
-    columns,
-    folder_for,
     in_batches,
     last_of_each,
     newest,
-    require_bounded,
-    require_global,
-    require_tables,
     table_type,
-    text,
 )
 from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace

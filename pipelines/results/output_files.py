@@ -20,7 +20,7 @@ from beam_joins.pipelines.formats.output_records import Anew, TableRecords
 from beam_joins.pipelines.formats.registry import format_of
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
 from beam_joins.pipelines.results.sorted_output import ChangesInOrder, RowsInOrder, merge
-from beam_joins.transforms.connect import create_file, exists
+from beam_joins.transforms.connect.files import create_file, exists
 
 
 @dataclass(frozen=True)

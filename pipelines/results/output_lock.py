@@ -13,7 +13,7 @@ from typing import Final
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, beginning_with, folders_beginning_with, is_local, remove, remove_directory
-from beam_joins.transforms.connect import (
+from beam_joins.transforms.connect.files import (
     Claim,
     ClaimInStore,
     FileLock,

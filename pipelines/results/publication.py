@@ -10,7 +10,7 @@ from typing import BinaryIO, Final, NamedTuple, Self
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, remove_directory
 from beam_joins.pipelines.results.output_lock import held, release, staging_of, take
-from beam_joins.transforms.connect import new_claim, remove_files, rename
+from beam_joins.transforms.connect.files import new_claim, remove_files, rename
 
 _PART_NAME: Final = re.compile(r"-\d{5,}-of-\d{5,}")
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeAlias
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import InputError
-from beam_joins.transforms.connect import StateFiles, StateFolder
+from beam_joins.transforms.connect.runs import StateFiles, StateFolder
 
 Mark: TypeAlias = Mapping[str, Any]
 """What a state remembers of a table that its last run has written, as JSON has it: by it the next run knows the table."""

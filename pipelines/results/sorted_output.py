@@ -19,7 +19,7 @@ from beam_joins.columns.sorting import combine_chunks, integers
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import Ints
 from beam_joins.pipelines.base.paths import is_local, remove
-from beam_joins.transforms.connect import create_file, open_file
+from beam_joins.transforms.connect.files import create_file, open_file
 
 _WINDOW: Final = 1 << 16
 """No more records than these are merged at a time."""

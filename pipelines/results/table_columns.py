@@ -13,7 +13,7 @@ from beam_joins.functions.typed_rows import column_writer
 from beam_joins.keys.nested import is_combined, is_windowed
 from beam_joins.keys.opaque import is_opaque, python_keys, python_values
 from beam_joins.tables.batch import ChangeBatch
-from beam_joins.transforms.connect import TableType
+from beam_joins.transforms.connect.tables import TableType
 from beam_joins.values.arrow_types import is_text, plain_field
 from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace, exact_column

@@ -19,7 +19,7 @@ from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.pipelines.results.figure import Figure
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.sorted_output import Encode, ordered, write_pieces
-from beam_joins.transforms.connect import open_file, write_whole
+from beam_joins.transforms.connect.files import open_file, write_whole
 
 _SORTED_BYTES: Final = 1 << 25
 """About so many bytes of records are sorted at a time."""

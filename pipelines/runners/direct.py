@@ -20,7 +20,7 @@ from beam_joins.pipelines.runners.run_options import WorkerOptions
 from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.workers import WorkerPool
-from beam_joins.transforms.connect import ONE_MACHINE, READ_ONCE
+from beam_joins.transforms.connect.runs import ONE_MACHINE, READ_ONCE
 
 _DIRECT: Final = (None, "DirectRunner", "FnApiRunner", ENGINE)
 _POOLED: Final = "pooled"

@@ -24,7 +24,7 @@ from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.staging import staged_in
 from beam_joins.pipelines.runners.warm_start import take
 from beam_joins.pipelines.runners.workers import WorkerPool
-from beam_joins.transforms.connect import ONE_MACHINE
+from beam_joins.transforms.connect.runs import ONE_MACHINE
 
 _BROKEN_SECONDS = 5.0
 

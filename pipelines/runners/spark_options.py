@@ -11,7 +11,7 @@ from beam_joins.pipelines.runners.run_options import server_options
 from beam_joins.pipelines.runners.runner import ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.spark_server import SPARK, spark_master
-from beam_joins.transforms.connect import READ_ONCE
+from beam_joins.transforms.connect.runs import READ_ONCE
 
 _ENVIRONMENT_CACHE_MS = 5_000
 _STORAGE_LEVELS: Final = ("DISK_ONLY", "MEMORY_AND_DISK", "MEMORY_AND_DISK_SER", "MEMORY_ONLY", "MEMORY_ONLY_SER")

@@ -152,8 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1); whoever reaches it can run any code"
     )
     arguments = parser.parse_args(argv)
-    for module in ("beam_joins.io", "beam_joins.transforms.connect"):  # which workers have from their beginning
-        importlib.import_module(module)
+    for module in ("io", "transforms.connect.runs", "transforms.connect.tables"):  # which workers have from their beginning
+        importlib.import_module(f"beam_joins.{module}")
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

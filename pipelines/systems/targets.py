@@ -12,7 +12,7 @@ from beam_joins.pipelines.systems.postgres.postgres_address import postgres_tabl
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.results.merge_once import MergedTable
-    from beam_joins.transforms.connect import TableType
+    from beam_joins.transforms.connect.tables import TableType
 
 
 class Address(NamedTuple):

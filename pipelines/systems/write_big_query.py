@@ -18,7 +18,7 @@ from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.results.merge_once import KeyedTable, LastChanges, Merged, MergedRun, MergeOnce, Overtaken, first_line
 from beam_joins.pipelines.results.run_mark import Mark
-from beam_joins.transforms.connect import PlainRows
+from beam_joins.transforms.connect.tables import PlainRows
 from beam_joins.values.arrow_types import is_list, without_uuids
 
 with needs("gcp"):

@@ -22,7 +22,8 @@ from beam_joins.pipelines.results.merge_once import (
     first_line,
 )
 from beam_joins.pipelines.results.run_mark import Mark, NotAsLeft
-from beam_joins.transforms.connect import PlainRows, text
+from beam_joins.transforms.connect.checks import text
+from beam_joins.transforms.connect.tables import PlainRows
 
 with needs("ducklake"):
     import duckdb

@@ -12,7 +12,7 @@ from beam_joins import Change, Dropped
 from beam_joins.columns.positions import times_or_null
 from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
-from beam_joins.transforms.connect import PlainRows, TableType, batches_of_rows, row_type, rows_of
+from beam_joins.transforms.connect.tables import PlainRows, TableType, batches_of_rows, row_type, rows_of
 
 _TIMESTAMP: Final = ("timestamp", pa.int64())
 

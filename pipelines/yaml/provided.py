@@ -18,7 +18,7 @@ from beam_joins import io
 from beam_joins.pipelines.yaml import beam_rows
 from beam_joins.pipelines.yaml.expression import Expression, Expressions
 from beam_joins.pipelines.yaml.options import YamlForm, YamlOption, options_of, summary
-from beam_joins.transforms.connect import arrow_schema, is_batches, table_type
+from beam_joins.transforms.connect.tables import arrow_schema, is_batches, table_type
 
 _OF_STREAM: Final = ("StreamTableJoin", "StreamForeignKeyJoin")
 """The joins whose inputs are ``stream`` and ``table``."""

@@ -14,7 +14,7 @@ import pytest
 
 from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.commands import programs
-from beam_joins.transforms.connect import read_whole, write_whole
+from beam_joins.transforms.connect.files import read_whole, write_whole
 from tests.docs.page import DOCS, blocks
 from tests.object_store import Store
 

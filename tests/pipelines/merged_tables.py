@@ -16,7 +16,7 @@ from beam_joins.pipelines.formats.types.target_types import parquet_type, target
 from beam_joins.pipelines.results.merge_once import MergeOfRun, MergeOnce
 from beam_joins.pipelines.systems.write_duck_lake import load
 from beam_joins.tables.batch import ChangeBatch
-from beam_joins.transforms.connect import PlainRows
+from beam_joins.transforms.connect.tables import PlainRows
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.stages.table_rows import newest
 from tests.pipelines.tables import WIDE, WIDE_ROWS, Row

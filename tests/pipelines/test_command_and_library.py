@@ -23,7 +23,7 @@ from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadGrowingChangelog
 from beam_joins.pipelines.formats.changelog_columns import micros_of
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
 from beam_joins.pipelines.systems.files import read_growing_changelog
-from beam_joins.transforms.connect import table_type
+from beam_joins.transforms.connect.tables import table_type
 from tests.hostile.changelogs import WRITTEN
 from tests.pipelines.orders_run import Run
 

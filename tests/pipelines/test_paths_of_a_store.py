@@ -19,7 +19,7 @@ from beam_joins import InputError, StateFolder, StateRefused, TableFromChangelog
 from beam_joins.io import ReadChangelog, ReadGrowingFiles, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines.base.paths import matching
 from beam_joins.pipelines.commands import repeated_runs
-from beam_joins.transforms.connect import open_file
+from beam_joins.transforms.connect.files import open_file
 from beam_joins.transforms.engine.files import reachability, stored_files
 from tests.object_store import Forbidden, Store
 from tests.pipelines.history import FORMATS, tree

@@ -16,7 +16,7 @@ from beam_joins.pipelines.formats.row_encoding import json_changes
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.sorted_output import ChangesInOrder, RowsInOrder
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
-from beam_joins.transforms.connect import create_file
+from beam_joins.transforms.connect.files import create_file
 
 
 @pytest.fixture(autouse=True)

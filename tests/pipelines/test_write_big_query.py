@@ -15,7 +15,7 @@ from beam_joins.io import WriteBigQuery
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.merge_once import DELETED, KeyedTable, LastChanges, MergedRun
 from beam_joins.pipelines.systems import write_big_query
-from beam_joins.transforms.connect import PlainRows, TableType
+from beam_joins.transforms.connect.tables import PlainRows, TableType
 from beam_joins.values.exact_casts import as_plain, exact_cast
 from beam_joins.values.exact_values import ValuePlace
 from tests.pipelines.big_query import BigQuery, Refused

@@ -20,7 +20,7 @@ from beam_joins.pipelines.results import merge_once
 from beam_joins.pipelines.results.merge_once import DELETED, LastChanges, MergedRun
 from beam_joins.pipelines.results.run_mark import NotAsLeft
 from beam_joins.pipelines.systems import write_duck_lake
-from beam_joins.transforms.connect import PlainRows, TableType
+from beam_joins.transforms.connect.tables import PlainRows, TableType
 from beam_joins.values.exact_casts import as_plain, exact_cast
 from beam_joins.values.exact_values import ValuePlace
 from tests.pipelines.join_run import BY, refused

@@ -96,7 +96,7 @@ def _explain(args: argparse.Namespace) -> None:
     title = args.title or f"{args.how} join by {args.foreign_key or 'key'}"
     texts = position_texts(events, are_times=all(each.columns.sequence is None for each in looked_at))
     if args.svg:
-        from beam_joins.transforms.connect import create_file
+        from beam_joins.transforms.connect.files import create_file
 
         with writing(args.svg), open(args.svg, "wb") if is_local(args.svg) else create_file(args.svg) as file:
             file.write(draw(events, title, texts).encode())

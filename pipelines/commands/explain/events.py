@@ -16,7 +16,7 @@ from beam_joins.options.join_types import How
 from beam_joins.pipelines.formats.changelog_columns import Columns, plain_key, reference_at
 from beam_joins.pipelines.formats.reading import BEHIND_DELETES
 from beam_joins.pipelines.runners.runner import ENGINE
-from beam_joins.transforms.connect import tell_no_drops
+from beam_joins.transforms.connect.runs import tell_no_drops
 
 LEFT, RIGHT, RESULT, DROPPED = "left", "right", "result", "dropped"
 NOTHING: Final = "-"

@@ -66,7 +66,7 @@ _HIDDEN: Final = ("Tally", "Report", "Times", "Samples", "References", "Without"
 def write_page(path: str, summary: "Summary") -> None:
     """Write the page about a run. Raises OutputError."""
     from beam_joins.pipelines.base.paths import absolute  # noqa: PLC0415  # with Beam, which the page does without
-    from beam_joins.transforms.connect import write_whole  # noqa: PLC0415
+    from beam_joins.transforms.connect.files import write_whole  # noqa: PLC0415
 
     page = page_of(summary, datetime.now(UTC))
     with writing(path):

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from beam_joins.pipelines.formats.types.exact_json import object_text
-from beam_joins.transforms.connect import text
+from beam_joins.transforms.connect.checks import text
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import object_of
 from beam_joins.tables.key_handover import Life
-from beam_joins.transforms.connect import IN_TIME
+from beam_joins.transforms.connect.tables import IN_TIME
 from beam_joins.values.schema_evolution import narrowing
 
 _NO_ROW: Final = b"null"

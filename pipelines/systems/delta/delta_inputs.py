@@ -10,7 +10,7 @@ from beam_joins.pipelines.changelogs.spooled import InputOptions, Spooled
 if TYPE_CHECKING:
     from beam_joins.pipelines.formats.changelog_columns import Envelopes
     from beam_joins.pipelines.systems.delta.delta_rounds import DeltaRound, DeltaSequence
-    from beam_joins.transforms.connect import StateFolder
+    from beam_joins.transforms.connect.runs import StateFolder
 
 
 class DeltaInputs(NamedTuple):

@@ -29,7 +29,9 @@ from beam_joins.pipelines.formats.file_parts import File, Storage
 from beam_joins.pipelines.formats.parquet import ParquetEncoder
 from beam_joins.pipelines.formats.reading import Kind
 from beam_joins.pipelines.systems.delta.delta_changes import CHANGE_TYPE, DELETED, INSERTED, DeltaChanges
-from beam_joins.transforms.connect import StateFolder, create_file, plain_schema
+from beam_joins.transforms.connect.files import create_file
+from beam_joins.transforms.connect.runs import StateFolder
+from beam_joins.transforms.connect.tables import plain_schema
 
 with needs("delta"):
     from deltalake import DeltaTable

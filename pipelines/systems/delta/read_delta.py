@@ -20,8 +20,8 @@ from beam_joins.pipelines.changelogs.changelog_rows import (
 )
 from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
 from beam_joins.pipelines.systems.delta.delta_rounds import DeltaSequence, DeltaSource, read_delta, read_delta_in_run
-from beam_joins.transforms import connect
-from beam_joins.transforms.connect import folder_for, label_of
+from beam_joins.transforms.connect import checks
+from beam_joins.transforms.connect.runs import folder_for, label_of
 
 __all__ = ["ReadDelta"]
 
@@ -71,14 +71,14 @@ class ReadDelta(ReadTable):
         storage_options: Mapping[str, str] | None = None,
         emit: Emit = "updates",
     ) -> None:
-        connect.text("path", path, "the path of a folder")
+        checks.text("path", path, "the path of a folder")
         if not (storage_options is None or isinstance(storage_options, Mapping)):
             raise ValueError(f"storage_options={storage_options!r}: give settings by their names, or None")
-        self._key, self._schema = connect.columns("key", key), checked_schema(schema)
+        self._key, self._schema = checks.columns("key", key), checked_schema(schema)
         if isinstance(self._schema, pa.Schema):
             require_columns("key", self._key, self._schema)
-        connect.choice("sequence_by", sequence_by, DeltaSequence)
-        self._emit: Emit = connect.choice("emit", emit, Emit)
+        checks.choice("sequence_by", sequence_by, DeltaSequence)
+        self._emit: Emit = checks.choice("emit", emit, Emit)
         self._source = DeltaSource.at(path, sequence_by, storage_options)
         super().__init__(self._reads)
 

@@ -20,7 +20,8 @@ from beam_joins.pipelines.results.merge_once import (
     first_line,
 )
 from beam_joins.pipelines.results.run_mark import Mark, NotAsLeft
-from beam_joins.transforms.connect import PlainRows, text
+from beam_joins.transforms.connect.checks import text
+from beam_joins.transforms.connect.tables import PlainRows
 
 _ALL: Final = frozenset({"", "None", "[]", "true", '["true"]'})
 """The predicates of commits that are about all rows."""

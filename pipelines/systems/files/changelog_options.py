@@ -8,7 +8,7 @@ from beam_joins.options.operations import DELETES, NOT_NULL, NULL, UPSERTS, word
 from beam_joins.options.spans import Span, span_micros
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit, flag_of
 from beam_joins.pipelines.formats.csv_schema import delimiter_of, encoding_of
-from beam_joins.transforms import connect
+from beam_joins.transforms.connect import checks
 
 Operations = dict[str, Sequence[str | None]]
 """A column, and some of its values."""
@@ -36,9 +36,9 @@ def plain_columns(
     ('op', ['d'], True)
     """
     if timestamp_by is not None:
-        connect.text("timestamp_by", timestamp_by, "the column with the event time")
-    connect.choice("timestamp_unit", timestamp_unit, Unit)
-    order = [] if sequence_by is None else connect.columns("sequence_by", sequence_by)
+        checks.text("timestamp_by", timestamp_by, "the column with the event time")
+    checks.choice("timestamp_unit", timestamp_unit, Unit)
+    order = [] if sequence_by is None else checks.columns("sequence_by", sequence_by)
     is_alone = isinstance(apply_as_deletes, str) and bool(apply_as_deletes)
     options = {
         "apply_as_deletes": (str(apply_as_deletes), None) if is_alone else _column("apply_as_deletes", apply_as_deletes),

@@ -23,7 +23,7 @@ from beam_joins.pipelines.formats.envelopes.debezium_placeholders import placeho
 from beam_joins.pipelines.formats.envelopes.inferred_key import together
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.reading import Reading
-from beam_joins.transforms.connect import folder_for, label_of, schema_text, text_schema
+from beam_joins.transforms.connect.runs import folder_for, label_of, schema_text, text_schema
 from beam_joins.values.schema_evolution import union_schema
 
 EventFormat = Literal["debezium", "wal2json", "maxwell"]

@@ -25,7 +25,7 @@ from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.formats.file_parts import Block, File, Growing, NotWhole
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
-from beam_joins.transforms.connect import ListedFile, cause, open_file
+from beam_joins.transforms.connect.files import ListedFile, cause, open_file
 
 _NUMBER: Final = re.compile(r"([0-9]+)")
 _BEFORE_ALL: Final = ("", 0)

@@ -11,7 +11,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, real
 from beam_joins.pipelines.results.publication import parts_of
-from beam_joins.transforms.connect import open_file
+from beam_joins.transforms.connect.files import open_file
 
 SUFFIX: Final = ".parquet"
 RUN: Final = b"beam_joins.run"

@@ -11,7 +11,7 @@ from beam_joins.pipelines.changelogs.changelog_rows import checked_schema
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
 from beam_joins.pipelines.systems.files.event_files import EventFiles, EventFormat
-from beam_joins.transforms import connect
+from beam_joins.transforms.connect import checks
 
 __all__ = ["ReadChangeEvents"]
 
@@ -70,13 +70,13 @@ class ReadChangeEvents(ReadTable):
         without_earlier: Literal["fail", "drop"] = "fail",
         on_bad_record: OnBadRecord = "fail",
     ) -> None:
-        connect.text("path", path, "a path or a glob")
-        connect.choice("format", format, EventFormat)
-        connect.text("table", table, "the name of a table", empty=True)
-        names = [] if key is None else connect.columns("key", key)
-        connect.choice("emit", emit, Emit)
-        connect.choice("without_earlier", without_earlier, Literal["fail", "drop"])
-        connect.choice("on_bad_record", on_bad_record, OnBadRecord)
+        checks.text("path", path, "a path or a glob")
+        checks.choice("format", format, EventFormat)
+        checks.text("table", table, "the name of a table", empty=True)
+        names = [] if key is None else checks.columns("key", key)
+        checks.choice("emit", emit, Emit)
+        checks.choice("without_earlier", without_earlier, Literal["fail", "drop"])
+        checks.choice("on_bad_record", on_bad_record, OnBadRecord)
         files = EventFiles(path, format, table, names, checked_schema(schema), unavailable_value, on_bad_record)
 
         def reads(begin: PBegin) -> Reads:

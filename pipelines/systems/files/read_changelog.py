@@ -27,8 +27,8 @@ from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.csv import layout_by
 from beam_joins.pipelines.systems.files.changelog_options import Operations, options_of_columns, plain_columns
-from beam_joins.transforms import connect
-from beam_joins.transforms.connect import plain_schema
+from beam_joins.transforms.connect import checks
+from beam_joins.transforms.connect.tables import plain_schema
 from beam_joins.values.schema_union import common_schema
 
 __all__ = ["ReadChangelog"]
@@ -118,7 +118,7 @@ class ReadChangelog(ReadTable):
         encoding: str | None = None,
         on_bad_record: OnBadRecord = "fail",
     ) -> None:
-        connect.text("path", path, "a path or a glob")
+        checks.text("path", path, "a path or a glob")
         columns = plain_columns(
             timestamp_by=timestamp_by,
             timestamp_unit=timestamp_unit,
@@ -131,9 +131,9 @@ class ReadChangelog(ReadTable):
             delimiter=delimiter,
             encoding=encoding,
         )
-        names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
-        connect.choice("on_bad_record", on_bad_record, OnBadRecord)
-        connect.choice("emit", emit, Emit)
+        names, omitted = checks.columns("key", key), checks.columns("except_columns", except_columns, none=True)
+        checks.choice("on_bad_record", on_bad_record, OnBadRecord)
+        checks.choice("emit", emit, Emit)
         of_run = _rows_of(path, columns, names, checked_schema(schema, inferred=True), omitted, on_bad_record)
 
         def reads(begin: PBegin) -> Reads:

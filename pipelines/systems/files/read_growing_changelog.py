@@ -21,7 +21,7 @@ from beam_joins.pipelines.changelogs.read_table import ReadTable
 from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.systems.files.changelog_options import Operations, plain_columns
 from beam_joins.pipelines.systems.files.growing_files import FollowedChanges, GrowingFiles, growing_schema, require_growing
-from beam_joins.transforms import connect
+from beam_joins.transforms.connect import checks
 
 __all__ = ["ReadGrowingChangelog"]
 
@@ -72,7 +72,7 @@ class ReadGrowingChangelog(ReadTable):
         out_of_orderness: Span = 0,
         idle_after: Span | None = None,
     ) -> None:
-        connect.text("timestamp_by", timestamp_by, "the column with the event time")
+        checks.text("timestamp_by", timestamp_by, "the column with the event time")
         columns = plain_columns(
             timestamp_by=timestamp_by,
             timestamp_unit=timestamp_unit,
@@ -83,8 +83,8 @@ class ReadGrowingChangelog(ReadTable):
             ignored=ignored,
             max_ahead=max_ahead,
         )
-        names, omitted = connect.columns("key", key), connect.columns("except_columns", except_columns, none=True)
-        connect.choice("emit", emit, Emit)
+        names, omitted = checks.columns("key", key), checks.columns("except_columns", except_columns, none=True)
+        checks.choice("emit", emit, Emit)
         event_time = EventTime.of(out_of_orderness, idle_after)
         checked, is_inferred = checked_schema(schema, inferred=True), schema == "inferred"
         if is_inferred:

@@ -10,7 +10,8 @@ from beam_joins.options.spans import Span
 from beam_joins.pipelines.changelogs.event_time import EventTime
 from beam_joins.pipelines.changelogs.source_rows import SourceRows, TimestampBy
 from beam_joins.pipelines.systems.files.growing_files import GrowingFiles, growing_schema
-from beam_joins.transforms.connect import as_arrow, flag
+from beam_joins.transforms.connect.checks import flag
+from beam_joins.transforms.connect.tables import as_arrow
 
 __all__ = ["ReadGrowingFiles"]
 

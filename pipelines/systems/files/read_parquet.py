@@ -20,8 +20,9 @@ from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import files_at, none_at, require_file_system, require_seen
 from beam_joins.pipelines.formats.parquet import opened, require_held
 from beam_joins.pipelines.systems.files.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
-from beam_joins.transforms import connect
-from beam_joins.transforms.connect import as_arrow, cause, plain_schema
+from beam_joins.transforms.connect import checks
+from beam_joins.transforms.connect.files import cause
+from beam_joins.transforms.connect.tables import as_arrow, plain_schema
 from beam_joins.values.schema_union import common_schema
 
 _FOOTERS = 16  # read at a time
@@ -48,10 +49,10 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
 
     def __init__(self, path: str, *, columns: Sequence[str] | None = None) -> None:
         super().__init__()
-        connect.text("path", path, "a path or a glob")
+        checks.text("path", path, "a path or a glob")
         if isinstance(columns, str):
             raise ValueError(f"columns={columns!r}: give a list of column names")
-        self._columns = None if columns is None else connect.columns("columns", columns, none=True)
+        self._columns = None if columns is None else checks.columns("columns", columns, none=True)
         require_file_system("ReadParquet", path)
         try:
             files, is_folder = files_at(path)

@@ -22,21 +22,10 @@ from beam_joins.pipelines.results.output_files import Output, split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.run_mark import RunMark
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
-from beam_joins.transforms.connect import (
-    PlainRows,
-    StateFolder,
-    before_run,
-    choice,
-    columns,
-    exists,
-    folder_for,
-    in_batches,
-    require_bounded,
-    require_global,
-    require_tables,
-    table_type,
-    text,
-)
+from beam_joins.transforms.connect.checks import choice, columns, require_bounded, require_global, require_tables, text
+from beam_joins.transforms.connect.files import exists
+from beam_joins.transforms.connect.runs import StateFolder, before_run, folder_for
+from beam_joins.transforms.connect.tables import PlainRows, in_batches, table_type
 
 _SLACK: Final = 2_000_000_000
 """The nanoseconds by which a file system may date a file too early."""

@@ -21,7 +21,9 @@ from beam_joins.pipelines.formats.parquet import opened
 from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
 from beam_joins.pipelines.systems.files.parquet_paths import RUN, SUFFIX, WritesParquet, require_apart, run_of
-from beam_joins.transforms.connect import batches_of_rows, create_file, exists, text
+from beam_joins.transforms.connect.checks import text
+from beam_joins.transforms.connect.files import create_file, exists
+from beam_joins.transforms.connect.tables import batches_of_rows
 from beam_joins.values.schema_union import common_schema, conformed
 
 _RAW = CompressionTypes.UNCOMPRESSED

@@ -25,7 +25,8 @@ from beam_joins.pipelines.systems.kafka.kafka_records import said_of
 from beam_joins.pipelines.systems.kafka.registered_avro import NUMBERED, DebeziumRegistered
 from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
 from beam_joins.pipelines.systems.kafka.topic_records import TopicRecords
-from beam_joins.transforms.connect import NAMESPACE, choice
+from beam_joins.transforms.connect.checks import choice
+from beam_joins.transforms.connect.metrics import NAMESPACE
 
 TopicFormat = Literal["debezium", "maxwell"]
 _NO_VALUE: Final = b"null"

@@ -20,7 +20,7 @@ from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads, obj
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows
 from beam_joins.pipelines.systems.kafka.registered_avro import RegisteredAvro
 from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
-from beam_joins.transforms.connect import choice
+from beam_joins.transforms.connect.checks import choice
 
 Value = Literal["bytes", "json", "avro"]
 _NO_ROW: Final = b"{}"

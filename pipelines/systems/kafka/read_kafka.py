@@ -12,7 +12,7 @@ from apache_beam.pvalue import PBegin, PCollection
 from beam_joins.options.spans import Span
 from beam_joins.pipelines.systems.kafka.kafka_records import Records, Value
 from beam_joins.pipelines.systems.kafka.topic_records import Start, TopicRecords
-from beam_joins.transforms.connect import as_arrow
+from beam_joins.transforms.connect.tables import as_arrow
 
 __all__ = ["ReadKafka"]
 

@@ -10,7 +10,7 @@ from beam_joins.options.spans import Span
 from beam_joins.pipelines.changelogs.read_table import ReadTable
 from beam_joins.pipelines.systems.kafka.event_topics import TopicFormat, rows_of_topics
 from beam_joins.pipelines.systems.kafka.topic_records import Start
-from beam_joins.transforms import connect
+from beam_joins.transforms.connect import checks
 
 __all__ = ["ReadKafkaChangeEvents"]
 
@@ -58,11 +58,11 @@ class ReadKafkaChangeEvents(ReadTable):
         config: Mapping[str, Any] | None = None,
         follow: bool = True,
     ) -> None:
-        connect.choice("format", format, TopicFormat)
-        connect.text("table", table, "the name of a table", empty=True)
-        connect.choice("emit", emit, Emit)
-        connect.choice("without_earlier", without_earlier, Literal["fail", "drop"])
-        names = connect.columns("key", key)
+        checks.choice("format", format, TopicFormat)
+        checks.text("table", table, "the name of a table", empty=True)
+        checks.choice("emit", emit, Emit)
+        checks.choice("without_earlier", without_earlier, Literal["fail", "drop"])
+        names = checks.columns("key", key)
         if not (schema is None or isinstance(schema, pa.Schema)):
             raise ValueError(f"schema={schema!r}: give a pyarrow.Schema or None")
         consumer: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "start": start, "config": config, "follow": follow}

@@ -11,7 +11,7 @@ from beam_joins.pipelines.systems.kafka.kafka_address import KafkaAddress, kafka
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.formats.changelog_columns import Envelopes
-    from beam_joins.transforms.connect import StateFolder
+    from beam_joins.transforms.connect.runs import StateFolder
 
 
 class TopicInputs(NamedTuple):

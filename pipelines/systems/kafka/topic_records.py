@@ -10,7 +10,7 @@ from beam_joins.options.spans import Span
 from beam_joins.pipelines.changelogs.event_time import EventTime
 from beam_joins.pipelines.changelogs.source_reads import read_with
 from beam_joins.pipelines.systems.kafka.topics import TopicReading, Topics, kafka, partitions_of
-from beam_joins.transforms.connect import choice, flag, text
+from beam_joins.transforms.connect.checks import choice, flag, text
 
 Start = Literal["earliest", "latest"]
 

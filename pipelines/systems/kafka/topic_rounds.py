@@ -12,7 +12,7 @@ from beam_joins.pipelines.changelogs.round_files import LinesFile, RoundFiles
 from beam_joins.pipelines.changelogs.source_reads import ReadPiece, Timed
 from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
 from beam_joins.pipelines.systems.kafka.topics import Topics, identity_of, kafka, partitions_of
-from beam_joins.transforms.connect import StateFolder
+from beam_joins.transforms.connect.runs import StateFolder
 
 _TOMBSTONE: Final = b"null"
 _SILENT_SECONDS: Final = 60.0

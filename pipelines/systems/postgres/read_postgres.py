@@ -19,8 +19,8 @@ from beam_joins.pipelines.systems.postgres.postgres_table import checked_conninf
 from beam_joins.pipelines.systems.postgres.slot_rounds import Round, read_round
 from beam_joins.pipelines.systems.postgres.slot_runs import read_in_run
 from beam_joins.pipelines.systems.postgres.table_snapshots import Slot
-from beam_joins.transforms import connect
-from beam_joins.transforms.connect import folder_for
+from beam_joins.transforms.connect import checks
+from beam_joins.transforms.connect.runs import folder_for
 
 __all__ = ["ReadPostgres"]
 
@@ -75,18 +75,16 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
         without_earlier: Literal["fail", "drop"] = "fail",
     ) -> None:
         super().__init__()
-        connect.text("slot", slot, "the name of a slot")
+        checks.text("slot", slot, "the name of a slot")
         if publication is not None:
-            connect.text("publication", publication, "the name of a publication")
+            checks.text("publication", publication, "the name of a publication")
         if not isinstance(tables, list | tuple) or (table is None) == (not tables):
             raise ValueError(f"table={table!r}, tables={tables!r}: give the name of a table, or a list of names as tables=")
-        self._names = connect.columns("tables", tables) if table is None else [connect.text("table", table, "the name of a table")]
+        self._names = checks.columns("tables", tables) if table is None else [checks.text("table", table, "the name of a table")]
         self._alone = table is not None
-        connect.choice("emit", emit, Emit)
-        connect.choice("without_earlier", without_earlier, Literal["fail", "drop"])
-        self._keys = {
-            name: connect.columns("key", each) for name, each in self._by_table("key", key, None).items() if each is not None
-        }
+        checks.choice("emit", emit, Emit)
+        checks.choice("without_earlier", without_earlier, Literal["fail", "drop"])
+        self._keys = {name: checks.columns("key", each) for name, each in self._by_table("key", key, None).items() if each is not None}
         self._schemas = {name: checked_schema(each) for name, each in self._by_table("schema", schema, "declared").items()}
         self._slot = Slot(checked_conninfo(conninfo), slot, publication or slot)
         self._emit: Emit = emit

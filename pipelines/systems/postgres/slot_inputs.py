@@ -12,7 +12,7 @@ from beam_joins.pipelines.systems.postgres.postgres_address import PostgresAddre
 if TYPE_CHECKING:
     from beam_joins.pipelines.formats.changelog_columns import Envelopes
     from beam_joins.pipelines.systems.postgres.slot_rounds import Round
-    from beam_joins.transforms.connect import StateFolder
+    from beam_joins.transforms.connect.runs import StateFolder
 
 _SLOT: Final = "slot"
 """The name in place of the format of envelopes where an input is a table of a slot."""

@@ -18,7 +18,8 @@ from beam_joins.pipelines.base.paths import folders_beginning_with, matching, re
 from beam_joins.pipelines.formats.envelopes.row_change import lsn_text
 from beam_joins.pipelines.systems.postgres.slot_rounds import Round, advance, read_round
 from beam_joins.pipelines.systems.postgres.table_snapshots import Slot
-from beam_joins.transforms.connect import StateFolder, read_whole, write_whole
+from beam_joins.transforms.connect.files import read_whole, write_whole
+from beam_joins.transforms.connect.runs import StateFolder
 
 _ROUND: Final = "round.json"
 _log: Final = logging.getLogger(__name__)

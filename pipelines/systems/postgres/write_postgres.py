@@ -20,21 +20,9 @@ from beam_joins.pipelines.systems.postgres.postgres_forms import require_names
 from beam_joins.pipelines.systems.postgres.postgres_mark import together
 from beam_joins.pipelines.systems.postgres.postgres_table import PostgresTable, checked_conninfo
 from beam_joins.tables.batch import ChangeBatch
-from beam_joins.transforms.connect import (
-    StateFolder,
-    TableType,
-    before_run,
-    begins_anew,
-    choice,
-    columns,
-    flag,
-    folder_for,
-    in_batches,
-    label_of,
-    require_tables,
-    table_type,
-    text,
-)
+from beam_joins.transforms.connect.checks import choice, columns, flag, require_tables, text
+from beam_joins.transforms.connect.runs import StateFolder, before_run, folder_for, label_of
+from beam_joins.transforms.connect.tables import TableType, begins_anew, in_batches, table_type
 
 __all__ = ["WritePostgres"]
 

@@ -25,7 +25,7 @@ def write(place: str) -> int:
 
     from beam_joins import TableFromChangelog
     from beam_joins.io import ReadParquet, WriteChangelog, WriteParquet
-    from beam_joins.transforms.connect import StateFolder
+    from beam_joins.transforms.connect.runs import StateFolder
 
     state = f"{place}state-of-tests/own" if "://" in place else "state-of-tests/own"
     with StateFolder(state) as folder:
@@ -84,7 +84,7 @@ def conditions(place: str) -> int:
 
 def put(place: str, folder: str) -> int:
     """Copy a folder into the bucket of inputs."""
-    from beam_joins.transforms.connect import write_whole
+    from beam_joins.transforms.connect.files import write_whole
 
     for path in Path(folder).rglob("*"):
         if path.is_file():
@@ -94,7 +94,7 @@ def put(place: str, folder: str) -> int:
 
 def get(place: str, folder: str) -> int:
     """Copy what is below a place into a folder."""
-    from beam_joins.transforms.connect import files_below, read_whole
+    from beam_joins.transforms.connect.files import files_below, read_whole
 
     for path in files_below(place):
         target = Path(folder, path.removeprefix(f"{place}/"))

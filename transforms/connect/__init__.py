@@ -1,0 +1,1 @@
+"""The only parts of the engine that readers and writers may use."""

@@ -1,0 +1,32 @@
+"""A run: its options and partitions, the state with which it goes on, and calls before and after it."""
+
+from beam_joins.errors import StateRefused
+from beam_joins.transforms.engine.construction.fingerprints import label_of
+from beam_joins.transforms.engine.construction.run_hooks import before_run
+from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
+from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
+from beam_joins.transforms.engine.resumed.state_files import StateFiles
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
+from beam_joins.transforms.engine.resumed.state_rows import StoredTable
+from beam_joins.transforms.engine.stages.partitions import growing_partitions, suggested_partitions
+from beam_joins.transforms.engine.stages.replay_options import ReplayOptions, folder_for
+from beam_joins.transforms.engine.untaken_drops import step_named, tell_no_drops
+
+__all__ = [
+    "ONE_MACHINE",
+    "READ_ONCE",
+    "ReplayOptions",
+    "StateFiles",
+    "StateFolder",
+    "StateRefused",
+    "StoredTable",
+    "before_run",
+    "folder_for",
+    "growing_partitions",
+    "label_of",
+    "schema_text",
+    "step_named",
+    "suggested_partitions",
+    "tell_no_drops",
+    "text_schema",
+]
