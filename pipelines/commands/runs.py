@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, StateRefused
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.base.progress import Progress, counted
@@ -36,7 +36,7 @@ from beam_joins.pipelines.results.output_files import Output, Staging, absent_fo
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect.files import exists
-from beam_joins.transforms.connect.runs import StateFolder, StateRefused
+from beam_joins.transforms.connect.runs import StateFolder
 
 _TARGET_SECONDS: Final = 10
 """The seconds between two looks at a target when nothing is merged."""

@@ -10,9 +10,9 @@ import deltalake
 import pyarrow.parquet as pq
 import pytest
 
+from beam_joins.errors import StateRefused
 from beam_joins.pipelines.changelogs.sampling import LOOK_RECORDS
 from beam_joins.pipelines.commands import runs
-from beam_joins.transforms.connect.runs import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.join_run import refused
 from tests.pipelines.merged_tables import DELTA, DUCKLAKE, Merged

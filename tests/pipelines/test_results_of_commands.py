@@ -8,8 +8,8 @@ import deltalake
 import pyarrow.parquet as pq
 import pytest
 
+from beam_joins.errors import StateRefused
 from beam_joins.pipelines.commands import pipeline
-from beam_joins.transforms.connect.runs import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.join_run import BY, FILES, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, write

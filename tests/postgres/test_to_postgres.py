@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from beam_joins.errors import StateRefused
 from beam_joins.pipelines.commands import programs
-from beam_joins.transforms.connect.runs import StateRefused
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.orders_run import Run
 from tests.postgres.shop import JOINED, join_options, shop, transact

@@ -1,6 +1,5 @@
 """A run: its options and partitions, the state with which it goes on, and calls before and after it."""
 
-from beam_joins.errors import StateRefused
 from beam_joins.transforms.engine.construction.fingerprints import label_of
 from beam_joins.transforms.engine.construction.run_hooks import before_run
 from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
@@ -18,7 +17,6 @@ __all__ = [
     "ReplayOptions",
     "StateFiles",
     "StateFolder",
-    "StateRefused",
     "StoredTable",
     "before_run",
     "folder_for",

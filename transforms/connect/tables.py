@@ -5,9 +5,8 @@
 
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.blocks.log_spans import IN_TIME
-from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema, struct_of
+from beam_joins.transforms.engine.construction.arrow_input import arrow_schema, as_arrow, declared_schema, plain_schema
 from beam_joins.transforms.engine.construction.beam_schemas import batches_of_rows, row_type, rows_of
-from beam_joins.transforms.engine.construction.output_types import TableOutputs
 from beam_joins.transforms.engine.construction.plain_rows import PlainRows
 from beam_joins.transforms.engine.construction.table_type import (
     TableType,
@@ -27,7 +26,6 @@ __all__ = [
     "BlockWriter",
     "PlainRows",
     "Route",
-    "TableOutputs",
     "TableType",
     "arrow_schema",
     "as_arrow",
@@ -44,6 +42,5 @@ __all__ = [
     "prepared",
     "row_type",
     "rows_of",
-    "struct_of",
     "table_type",
 ]
