@@ -22,6 +22,7 @@ from beam_joins.pipelines.changelogs.column_reader import ColumnReader, made_of
 from beam_joins.pipelines.changelogs.read_records import MadeRows, OnBadRecord, ReadParts, RecordReader
 from beam_joins.pipelines.commands.sample.sample_files import ORDER_SCHEMA
 from beam_joins.pipelines.formats.changelog_columns import PLACE, Columns, Envelopes, enveloped
+from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
@@ -123,9 +124,9 @@ PLAIN: Final = Columns(key=("order_id",), timestamp="updated_at", sequence="lsn"
 
 def read(path: Path, on_bad_record: OnBadRecord) -> tuple[list[Row], list[Row]]:
     """The records as a run reads them, and as it reads them one by one. Raises InputError."""
-    format_: Any = path.name.split(".")[0]
-    in_envelopes = enveloped("orders", Envelopes(format=format_, key=("order_id",)))
-    actual = find_changelog("orders", str(path), PLAIN if format_ in ("orders", "zstd") else in_envelopes)
+    format_ = path.name.split(".")[0].rpartition("-")[2]
+    columns = enveloped("orders", Envelopes(format=format_, key=("order_id",))) if format_ in ENVELOPES else PLAIN
+    actual = find_changelog("orders", str(path), columns)
     reading = Reading(
         columns=actual.columns,
         key=("whole numbers",),

@@ -102,7 +102,7 @@ TABLE = ["table", "--input", "l.jsonl"]
 def test_a_command_without_an_extra_is_one_sentence(
     beam_joins: Run, monkeypatch: pytest.MonkeyPatch, package: str, arguments: list[str], says: str
 ) -> None:
-    for module in [name for name in sys.modules if re.search(r"beam_joins\.pipelines\..*(delta|duck_lake|terminal)", name)]:
+    for module in [name for name in sys.modules if re.search(r"^rich\.|beam_joins\.pipelines\..*(delta|duck_lake|terminal)", name)]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, package, None)
     Path("m.msgpack").write_bytes(b"\x81\xa2id\x01")
