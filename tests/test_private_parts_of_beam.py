@@ -41,14 +41,14 @@ PRIVATE = {
     "pipelines/runners/flink_job.py": {"_job_id"},
     "transforms/engine/files/object_clients.py": {"_pipeline_options"},
     "transforms/engine/construction/fingerprints.py": {"_current_transform"},
-    "transforms/engine/stored_content.py": {"_main_tag"},
+    "transforms/engine/backfill.py": {"_main_tag"},
 }
 """Beam's private names, by the modules that use them."""
 REPLACED = {
     "pipelines/runners/direct_channel.py": {"channel.output_stream"},
     "pipelines/runners/keeper.py": {"sdk_worker.DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S"},
     "pipelines/runners/staging.py": {"environments.python_sdk_dependencies"},
-    "transforms/engine/construction/around_run.py": {"pipeline.run", "result.wait_until_finish"},
+    "transforms/engine/construction/run_hooks.py": {"pipeline.run", "result.wait_until_finish"},
 }
 """What is put in the place of parts of Beam, by the modules that do it."""
 OTHERS = {"_asdict", "_exit", "_fields", "_make", "_option_string_actions", "_replace", "_AUTO_OFFSET_RESET", "_PARTITION_EOF"}
@@ -185,10 +185,10 @@ class _Labelled(beam.PTransform[Any, Any]):
     def expand(self, pvalue: Any) -> Any:
         assert label_of(pvalue.pipeline) == "outer/inner", "look at label_of in transforms/engine/construction/fingerprints.py"
         stack = [type(each.transform) for each in pvalue.pipeline.transforms_stack]
-        assert stack[-1] is _Labelled, "look at continued in transforms/engine/continued.py"
+        assert stack[-1] is _Labelled, "look at continued in transforms/engine/resumed_apply.py"
         made = pvalue | beam.Map(str)
         several = pvalue | "several" >> beam.Map(str).with_outputs("other", main="all")
-        assert (several._main_tag, several["all"].tag) == ("all", None), "look at _output in transforms/engine/stored_content.py"
+        assert (several._main_tag, several["all"].tag) == ("all", None), "look at _output in transforms/engine/backfill.py"
         look = "look at producer_of in transforms/engine/construction/applied_transforms.py"
         assert made.producer.parent is pvalue.pipeline.transforms_stack[-1], look
         assert list(made.producer.outputs.values()) == [made], look

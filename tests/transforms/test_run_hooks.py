@@ -26,9 +26,9 @@ def test_the_with_block_of_a_pipeline_calls_what_was_put_around_its_run_the_last
         around_run(pipeline, *of(calls, "first"))
         around_run(pipeline, *of(calls, "second"))
         _ = pipeline | beam.Create([1]) | beam.Map(str)
-    assert calls[:2] == ["second begins", "first begins"], "Beam's Pipeline.__exit__ calls no longer self.run(): look at around_run.py"
+    assert calls[:2] == ["second begins", "first begins"], "Beam's Pipeline.__exit__ calls no longer self.run(): look at run_hooks.py"
     assert set(calls[2:]) == {"first ends DONE", "second ends DONE"}, (
-        "Beam no longer waits by result.wait_until_finish(): look at around_run.py"
+        "Beam no longer waits by result.wait_until_finish(): look at run_hooks.py"
     )
     assert calls[2] == "first ends DONE"
 
