@@ -30,6 +30,11 @@ def is_uuid(kind: pa.DataType) -> bool:
     return bool(isinstance(kind, pa.UuidType))
 
 
+def is_json(kind: pa.DataType) -> bool:
+    """Whether values of a type are JSON texts."""
+    return bool(isinstance(kind, pa.JsonType))
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Whether values of a type are lists."""
     views = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)

@@ -12,6 +12,7 @@ from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import FAR_AHEAD, Ahead, MadeRows
 from beam_joins.pipelines.formats.changelog_columns import KEY, PLACE, TIME, now, reference_at
 from beam_joins.pipelines.formats.file_parts import Part
+from beam_joins.pipelines.formats.json_members import row_text
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import (
     RawRows,
@@ -20,7 +21,7 @@ from beam_joins.pipelines.formats.record_batch_parser import (
     record_batch,
     structs_one_by_one,
 )
-from beam_joins.pipelines.formats.row_by_row import ExactRows, row_text
+from beam_joins.pipelines.formats.row_by_row import ExactRows, printed_row
 from beam_joins.pipelines.formats.types.extended_json import in_python
 
 IGNORED: Final = "ignored_operation"
@@ -153,9 +154,11 @@ def _value_at(row: Mapping[str, Any], path: Sequence[str]) -> Any:
 
 def _text(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> bytes:
     """The JSON text of a record's row, or of the whole record."""
-    if of_lines and raw.line is not None:
-        return b"{}" if reading.columns.is_truncate(row) else raw.line(n)
-    return raw.text(n) or row_text(row, reading)
+    if reading.columns.is_truncate(row):
+        return b"{}"
+    if raw.line is not None:
+        return raw.line(n) if of_lines else raw.text(n) or row_text(raw.line(n), reading)
+    return raw.text(n) or printed_row(row, reading)
 
 
 def _fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> str | None:
@@ -170,7 +173,7 @@ def _fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_li
 
 def _type_fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> str | None:
     """Why a row has no place in typed columns, or None."""
-    if not reading.is_typed:
+    if reading.typed is None:
         return None
     fault = raw.type_faults.get(n)
     if raw.structs is None:

@@ -15,7 +15,7 @@ from beam_joins.pipelines.commands.command_line import beam_options
 from beam_joins.pipelines.commands.command_spec import TO, Names
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
-from beam_joins.pipelines.commands.pipeline import built_pipeline, forms_of
+from beam_joins.pipelines.commands.pipeline import built_pipeline
 from beam_joins.pipelines.commands.run_memory import memory_of
 from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.commands.runs_options import changes_as
@@ -60,7 +60,7 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
         written.append(f"  {TO:<12} {merged.looked_at(job, inputs_of_runs if number else None)}")
     lines += written or [f"  nothing: a run needs {changes}, --latest or --to"]
     if memory is not None and (all_outputs := (*outputs, *([] if merged is None else [merged.output(job)]))):
-        memory.learn(job, forms_of(all_outputs))
+        memory.learn(job)
         lines += _state(job, all_outputs, args)
     columns = ", ".join(_columns_of(job))
     runner = options.view_as(StandardOptions).runner

@@ -2,12 +2,13 @@
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beam_joins.columns.compared import ComparedColumn, ComparedTable, comparisons
 from beam_joins.errors import InputError
@@ -23,20 +24,21 @@ from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
+from beam_joins.pipelines.formats.json_rows import JsonRows, RowColumns
 from beam_joins.pipelines.formats.output_records import ChangeRecords, Made, TableRecords, TextRecords
-from beam_joins.pipelines.formats.reading import Form, Kind, Reading
+from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form, Kind, Reading
 from beam_joins.pipelines.formats.registry import file_format, format_of
+from beam_joins.pipelines.formats.types.json_text import iso_json
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect.tables import PlainRows, TableType
-from beam_joins.values.schema_evolution import union_schema
+from beam_joins.values.schema_evolution import union_schema, union_type
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
 """The kinds of the values in the key columns of each changelog, in words."""
 KnownKinds: TypeAlias = tuple[tuple[Kind, ...] | None, ...]
 """The same, ``None`` for a changelog without such a run."""
-_TYPED: Final[tuple[Form, ...]] = ("columns",)
 _BYTES: Final = frozenset({"bytea", "binary"})
 _READS_AGAIN: Final = (
     "reads the table again; in a table of --to alter the column first, behind a DROP of its view, which the run makes again"
@@ -81,6 +83,8 @@ class Job:
     """The names in the result of the columns of each changelog, by their own names, where an earlier run has given them."""
     stored: tuple[StoredRows | None, ...] | None = None
     """The rows of each changelog as they are in the state of an earlier run."""
+    known_forms: tuple[tuple[Form, ...] | None, ...] | None = None
+    """The forms of these rows, where an earlier version has stored them."""
     read_again: tuple[str, ...] = ()
     """The changelogs that are read from their beginning, although earlier runs have read them."""
 
@@ -256,26 +260,48 @@ class Job:
         refers = map(left.first_kind_of, self.foreign_key)
         return [keys[0], [one or other for one, other in zip(keys[1], refers, strict=True)]]
 
-    def rows_stored(self, forms: tuple[Form, ...]) -> list[StoredRows]:
-        """The rows of each changelog as the state has them after this run, for results in these forms. Raises InputError for
-        rows of earlier runs that are stored in others.
+    def forms(self, side: int) -> tuple[Form, ...]:
+        """The forms of the rows of a changelog: as the state has them, or typed columns where all files have types and agree on
+        them, and JSON texts where one has texts of values.
         """
+        if self.stored and (before := self.stored[side]) is not None:
+            return before.forms
+        if self.known_forms and (forms := self.known_forms[side]) is not None:
+            return forms
+        return self._forms_of_files[side]
+
+    @cached_property
+    def _forms_of_files(self) -> tuple[tuple[Form, ...], ...]:
+        return tuple((COLUMNS,) if _has_types(each, self._reference(side)) else (JSON,) for side, each in enumerate(self.changelogs))
+
+    def _reference(self, side: int) -> tuple[str, ...]:
+        return self.foreign_key if side == 0 else ()
+
+    @property
+    def result_forms(self) -> tuple[Form, ...]:
+        """The forms of the rows of the result: those that all its parts have, or JSON texts."""
+        first, *others = (self.forms(side) for side in self.shares)
+        return tuple(form for form in first if all(form in other for other in others)) or (JSON,)
+
+    @cached_property
+    def rows_stored(self) -> list[StoredRows]:
+        """The rows of each changelog as the state has them after this run."""
         rows = list[StoredRows]()
         for side, changelog in enumerate(self.changelogs):
             share, before = self.shares.get(side, Share(())), self.stored[side] if self.stored else None
             if before is None:
-                rows.append(StoredRows.of(share, forms, self._added(side) if side in self.shares else None, self._numbers(side)))
-                continue
-            before.require(changelog.name, forms, self._all_again())
-            rows.append(before.grown(share, changelog.rows_have))
+                lacks = self._added(side) if side in self.shares else None
+                rows.append(StoredRows.of(share, self.forms(side), lacks, self._numbers(side)))
+            else:
+                rows.append(before.grown(share, changelog.rows_have))
         return rows
 
-    def selects(self, forms: tuple[Form, ...]) -> list[Select | None]:
+    def selects(self) -> list[Select | None]:
         """For each changelog the function that makes its share of the result of rows that are stored for another one. Raises
         InputError for columns that are not stored.
         """
         selects = list[Select | None]()
-        for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored(forms), strict=True)):
+        for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored, strict=True)):
             share = self.shares.get(side)
             of = changelog.name, changelog.rows_have, self._added(side) if share else None, self._again(side)
             selects.append(None if share is None else rows.select(share, *of))
@@ -284,21 +310,20 @@ class Job:
     def _again(self, side: int) -> str:
         return f"--read-again {self.names.sides[side].path_option}"
 
-    def _all_again(self) -> str:
-        return " ".join(map(self._again, range(len(self.names.sides))))
-
-    def readings(self, forms: tuple[Form, ...]) -> list[Reading]:
-        """The reading of each changelog, for results in these forms."""
+    def readings(self, *, in_types: bool) -> list[Reading]:
+        """The reading of each changelog; ``in_types``: also records of which texts are kept must have values of the columns'
+        types.
+        """
         kinds, readings = self.kinds(), []
-        for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored(forms), strict=True)):
+        for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored, strict=True)):
             refers = side == 0 and bool(self.foreign_key)
             without = changelog.columns.about_the_change()
-            typed = self._typed(side, rows.columns) if "columns" in rows.forms else None
+            typed = self._typed(side, rows.columns) if in_types or COLUMNS in rows.forms else None
             allowed: frozenset[str] | None = None
             if rows.columns is not None:
                 allowed = frozenset(changelog.rows_have) if rows.has_all else None
             elif typed is not None:
-                allowed = frozenset(self.types[side].names)
+                allowed = frozenset(self.types(side).names)
             readings.append(
                 Reading(
                     columns=changelog.columns,
@@ -326,24 +351,44 @@ class Job:
     def _key_names(self, side: int) -> tuple[str, ...]:
         return self.changelogs[side if self.foreign_key else 0].columns.key
 
+    def types(self, side: int) -> pa.Schema:
+        """The types of the columns of a changelog's rows; those of earlier runs, which may get wider. Raises InputError."""
+        if side not in self._types:
+            self._types[side] = self._types_of(side, self.changelogs[side])
+        return self._types[side]
+
     @cached_property
-    def types(self) -> tuple[pa.Schema, ...]:
-        """The types of the columns of each changelog's rows; those of earlier runs, which may get wider. Raises InputError."""
-        return tuple(self._types_of(side, changelog) for side, changelog in enumerate(self.changelogs))
+    def _types(self) -> dict[int, pa.Schema]:
+        return {}
 
     def _types_of(self, side: int, changelog: Changelog) -> pa.Schema:
-        known = None if self.known_types is None else self.known_types[side]
-        if known is None and self.stored and (stored := self.stored[side]) is not None:
-            stored.require(changelog.name, _TYPED, self._all_again())
+        known, is_text = None if self.known_types is None else self.known_types[side], JSON in self.forms(side)
+        is_new = not self.stored or self.stored[side] is None
+        if known is None and not is_new and not (is_text and changelog.files and changelog.has_texts):
+            raise InputError(
+                f"the types of the columns of the {changelog.name} are not in the state, which an earlier version made: give "
+                f"{self._again(side)}, which reads them again"
+            )
         if known is not None and not changelog.files:
             return known
         try:
-            now = row_types(changelog, self.foreign_key if side == 0 else ())
+            now = row_types(changelog, self._reference(side))
         except InputError:
             if known is None:
                 raise
             return known  # records that do not fit are bad records
-        return now if known is None else union_schema(known, now)
+        if known is None:
+            return now
+        return _of_texts(known, now) if is_text else union_schema(known, now)
+
+    def types_to_remember(self, side: int) -> pa.Schema | None:
+        """The types of the columns of a changelog, ``None`` where rows are texts and their types are not known."""
+        try:
+            return self.types(side)
+        except InputError:
+            if JSON not in self.forms(side):
+                raise
+            return None if self.known_types is None else self.known_types[side]
 
     @cached_property
     def _altered(self) -> tuple[dict[str, AlteredColumn], ...]:
@@ -355,7 +400,7 @@ class Job:
         if table is None or not changelog.files:
             return {}
         names = self.known_database[side] if self.known_database else {}
-        altered = altered_columns(table, known or pa.schema([]), row_types(changelog, self.foreign_key if side == 0 else ()), names)
+        altered = altered_columns(table, known or pa.schema([]), row_types(changelog, self._reference(side)), names)
         for column, kind in zip(changelog.columns.key, self._known_kinds[side] or (), strict=False):
             now = table.types[column]
             was = names.get(column, now)
@@ -388,7 +433,7 @@ class Job:
 
     def _typed(self, side: int, columns: Sequence[tuple[str, str]] | None) -> pa.Schema:
         """The types of columns of a side with the names beside them, of ``None`` of all columns of its rows."""
-        types = self.types[side]
+        types = self.types(side)
         self._require_unaltered(side, types.names if columns is None else [column for column, _ in columns])
         taken = columns if columns is not None else zip(types.names, types.names, strict=True)
         return pa.schema([(name, types.field(column).type if column in types.names else pa.string()) for column, name in taken])
@@ -402,9 +447,8 @@ class Job:
     def table_type(self) -> TableType:
         """The types of the keys and the rows of the result, in typed columns. Raises InputError."""
         fields = list[Any]()
-        for side, share in self.shares.items():
-            columns = list(self._typed(side, share.columns))
-            fields += [(share.nested, pa.struct(columns))] if share.nested else columns
+        for types, nested, _ in self._columns():
+            fields += [(nested, pa.struct(list(types)))] if nested else list(types)
         keys = [
             Reading(columns=changelog.columns, key=kinds, key_names=self._key_names(side)).key_type
             for side, (changelog, kinds) in enumerate(zip(self.changelogs, self.kinds(), strict=True))
@@ -412,13 +456,25 @@ class Job:
         key = pa.struct([("foreign_key", keys[1]), ("primary_key", keys[0])]) if self.has_combined_keys else keys[0]
         return TableType(key, pa.struct(fields))
 
-    def plain_rows(self, option: str, as_: Made) -> PlainRows:
-        """The columns of rows that are written as upserts, pairs and so on. Raises InputError for columns that no file holds."""
+    def _columns(self) -> list[RowColumns]:
+        """The columns of the parts of a row of the result."""
+        return [
+            RowColumns(self._typed(side, share.columns), share.nested, self.changelogs[side].bytes_text)
+            for side, share in self.shares.items()
+        ]
+
+    def plain_rows(self, option: str, as_: Made, *, of_json: bool = False) -> PlainRows:
+        """The columns of rows that are written as upserts, pairs and so on; ``of_json``: as columns of JSON. Raises InputError
+        for columns that no file holds.
+        """
         self._require_apart_from_key(option, as_)
+        of_table = self.table_type
+        if of_json:
+            of_table = of_table._replace(value=pa.struct([(field.name, pa.json_(pa.string())) for field in of_table.value]))
         try:
             if as_ not in ("upserts", "pairs"):
-                return PlainRows(option, self.table_type, stored=parquet_type, without_key=True)
-            return PlainRows(option, self.table_type, None if self.has_combined_keys else self.key_names(), stored=parquet_type)
+                return PlainRows(option, of_table, stored=parquet_type, without_key=True)
+            return PlainRows(option, of_table, None if self.has_combined_keys else self.key_names(), stored=parquet_type)
         except ValueError as error:
             raise InputError(f"{option}: {str(error).removeprefix(f'{option}: ')}") from error
 
@@ -432,7 +488,7 @@ class Job:
             keys = [each.columns.key for each in self.changelogs[: 1 if self.foreign_key else 2]]
             of_key = {name: set(enumerate(columns)) for name, *columns in zip(self.key_names(), *keys, strict=True)}
         for side, share in self.shares.items():
-            taken = share.columns if share.columns is not None else [(name, name) for name in self.types[side].names]
+            taken = share.columns if share.columns is not None else [(name, name) for name in self.types(side).names]
             for column, name in [("", share.nested)] if share.nested else taken:
                 if name in of_key and (side, column) not in of_key[name]:
                     raise InputError(f"{option}: '{name}' is a column of the key and another one of the result: {self.names.rename}")
@@ -444,17 +500,51 @@ class Job:
         """
         format_ = format_of(option, path).name
         in_parts = self.in_parts and as_ != "table"
+        is_text, of_json = JSON in self.result_forms, file_format(format_).of_json
+        texts, columns = partial(pc.struct_field, indices=JSON), partial(pc.struct_field, indices=COLUMNS)
         records: TableRecords
-        if file_format(format_).of_json and as_ in ("changes", "rows"):
+        if of_json and as_ in ("changes", "rows"):
             records = TextRecords(of_finals=as_ == "rows")
-        else:
-            try:
-                records = ChangeRecords(self.plain_rows(option, as_), as_, format_)
-            except InputError:
-                raise
-            except ValueError as error:
-                raise InputError(f"{option}: {path}: {error}") from error
-        return Output(name, path, records, member=records.form, owner=owner, in_parts=in_parts)
+            row = texts if is_text else partial(_applied, iso_json, columns)
+            return Output(name, path, records, row=row, owner=owner, in_parts=in_parts)
+        of_texts = is_text and of_json and as_ == "upserts"
+        try:
+            records = ChangeRecords(self.plain_rows(option, as_, of_json=of_texts), as_, format_)
+        except InputError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{option}: {path}: {error}") from error
+        row = columns
+        if is_text:
+            rows = JsonRows(tuple(self._columns()), f"give {self._all_again()}, which reads the rows again")
+            row = partial(_applied, rows.in_json if of_texts else rows.in_types, texts)
+        return Output(name, path, records, row=row, owner=owner, in_parts=in_parts)
+
+    def _all_again(self) -> str:
+        return " ".join(map(self._again, range(len(self.names.sides))))
+
+
+def _has_types(changelog: Changelog, reference: Sequence[str]) -> bool:
+    """Whether all files have types of values, the same ones."""
+    try:
+        return not changelog.has_texts and row_types(changelog, reference) is not None
+    except InputError:
+        return False
+
+
+def _applied(made: Callable[[Any], Any], of: Callable[[Any], Any], values: Any) -> Any:
+    return made(of(values))
+
+
+def _of_texts(known: pa.Schema, now: pa.Schema) -> pa.Schema:
+    """The types that hold the values of both, text where none does: rows are texts of either."""
+    fields = {field.name: field.type for field in (*known, *now)}
+    for name in {*known.names} & {*now.names}:
+        try:
+            fields[name] = union_type(known.field(name).type, now.field(name).type)
+        except ValueError:
+            fields[name] = pa.string()
+    return pa.schema(list(fields.items()))
 
 
 def _compared(changelog: Changelog, column: str) -> ComparedColumn | None:

@@ -15,13 +15,12 @@ from beam_joins.keys.key_columns import Bools
 from beam_joins.options.join_types import How
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
-from beam_joins.pipelines.formats.reading import Form, Reading
+from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form, Reading
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
 from beam_joins.pipelines.formats.types.exact_json import object_text
+from beam_joins.pipelines.formats.types.json_text import iso_json
 from beam_joins.tables.unchanged import merged
 
-_JSON: Final[Form] = "json lines"
-_COLUMNS: Final[Form] = "columns"
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 FOUND: Final = "found"
 """The column of the result that says whether both sides have a row; the others are the rows in each form."""
@@ -31,12 +30,12 @@ def completed(reading: Reading, earlier: dict[str, Any], later: dict[str, Any], 
     """A later value with the columns that it leaves out: within its JSON text, and as the reference."""
     kept = _reference_completed(reading, earlier[REFERENCE], later[REFERENCE], names) if reading.reference else {}
     left_out = [made for column, made in reading.taken or zip(names, names, strict=True) if column in names]
-    if _COLUMNS in reading.forms:
-        kept[_COLUMNS] = later[_COLUMNS] | {name: earlier[_COLUMNS][name] for name in left_out if name in earlier[_COLUMNS]}
-    if _JSON in reading.forms:
-        before, after = (_MEMBERS.decode(value[_JSON]) for value in (earlier, later))
+    if COLUMNS in reading.forms:
+        kept[COLUMNS] = later[COLUMNS] | {name: earlier[COLUMNS][name] for name in left_out if name in earlier[COLUMNS]}
+    if JSON in reading.forms:
+        before, after = (_MEMBERS.decode(value[JSON]) for value in (earlier, later))
         whole = merged(before, {name: value for name, value in after.items() if name not in left_out}, left_out)
-        kept[_JSON] = object_text(whole, whole.values())
+        kept[JSON] = object_text(whole, whole.values())
     return later | kept
 
 
@@ -51,39 +50,48 @@ def _reference_completed(reading: Reading, earlier: Any, later: Any, names: Sequ
 
 
 def join_of(
-    how: How, select: str, shares: Mapping[int, Share], forms: Sequence[Form], *, refers: bool, keeps_reference: bool = False
+    how: How,
+    select: str,
+    shares: Mapping[int, Share],
+    forms: Sequence[Sequence[Form]],
+    made: Sequence[Form],
+    *,
+    refers: bool,
+    keeps_reference: bool = False,
 ) -> ForeignKeyJoin | TableTableJoin:
-    """The join of two tables of rows in these forms: by the reference of the left rows, which the result may keep
-    as a column, or by the keys. ``select`` is the text of the option, by which
-    runs are compared.
+    """The join of two tables of rows in these ``forms``, the result's in those ``made``: by the reference of the left rows,
+    which the result may keep as a column, or by the keys. ``select`` is the text of the option, by which runs are compared.
     """
-    joined_columns = joiner_of(shares, forms, (REFERENCE,) if keeps_reference else ())
+    joined_columns = joiner_of(shares, forms, made, (REFERENCE,) if keeps_reference else ())
     join = vectorized(built_in("joined columns")(versioned(f"--select {select}")(joined_columns)))
     return ForeignKeyJoin(join, foreign_key=REFERENCE, how=how) if refers else TableTableJoin(join, how=how)
 
 
-def joiner_of(shares: Mapping[int, Share], forms: Sequence[Form], kept: Sequence[str] = ()) -> Callable[..., dict[str, pa.Array]]:
-    """A joiner of rows in these forms; a semi or anti join calls it with left rows alone.
+def joiner_of(
+    shares: Mapping[int, Share], forms: Sequence[Sequence[Form]], made_in: Sequence[Form], kept: Sequence[str] = ()
+) -> Callable[..., dict[str, pa.Array]]:
+    """A joiner of rows in the ``forms`` of each side; a semi or anti join calls it with left rows alone.
 
     ``kept`` are columns of the left rows that the result keeps.
 
-    >>> join = joiner_of({0: Share(), 1: Share(nested="customer")}, ["json lines"])
-    >>> order, customer = pa.record_batch({"json lines": [b'{"id":1}']}), pa.record_batch({"json lines": [b'{"name":"Ann"}']})
+    >>> join = joiner_of({0: Share(), 1: Share(nested="customer")}, [["json lines"], ["columns"]], ["json lines"])
+    >>> order, customer = pa.record_batch({"json lines": [b'{"id":1}']}), pa.record_batch({"columns": [{"name": "Ann"}]})
     >>> join(order, customer)["json lines"][0].as_py()
     b'{"id":1,"customer":{"name":"Ann"}}'
     """
     pieces = [_piece(share) for share in shares.values()]
 
     def join(*sides: pa.RecordBatch) -> dict[str, pa.Array]:
-        present = [side[forms[0]].is_valid() for side in sides]
+        present = [side[of[0]].is_valid() for side, of in zip(sides, forms, strict=False)]
         made: dict[str, pa.Array] = {
             FOUND: pc.and_(*present) if len(present) > 1 else present[0],
             **{name: sides[0][name] for name in kept},
         }
-        if _JSON in forms:
-            made[_JSON] = spliced(pieces, [sides[side][_JSON] for side in shares])
-        if _COLUMNS in forms:
-            made[_COLUMNS] = _side_by_side(list(shares.values()), [sides[side][_COLUMNS] for side in shares])
+        if JSON in made_in:
+            texts = [sides[side][JSON] if JSON in forms[side] else iso_json(sides[side][COLUMNS]) for side in shares]
+            made[JSON] = spliced(pieces, texts)
+        if COLUMNS in made_in:
+            made[COLUMNS] = _side_by_side(list(shares.values()), [sides[side][COLUMNS] for side in shares])
         return made
 
     return join

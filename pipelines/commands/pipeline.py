@@ -23,7 +23,6 @@ from beam_joins.pipelines.commands.join_columns import completed, has_both, join
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import WatchedReport, WatchedRun, log_beside
 from beam_joins.pipelines.formats.output_records import Anew
-from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.results.output_files import Output, Staging
@@ -68,11 +67,6 @@ class Built(NamedTuple):
     anew: frozenset[str]
 
 
-def forms_of(outputs: Sequence[Output]) -> tuple[Form, ...]:
-    """The forms of rows that the outputs need."""
-    return tuple(dict.fromkeys(output.records.form for output in outputs))
-
-
 def built_pipeline(
     job: Job, outputs: Sequence[Output], options: PipelineOptions, report_path: str, folder: StateFolder | None
 ) -> Built:
@@ -89,8 +83,8 @@ def built_pipeline(
     if folder is not None:
         folder.attach(pipeline, read_again=[f"{name.capitalize()}/Table" for name in job.read_again])
     of_finals = folder is None and not job.reports and all(output.records.of_finals for output in outputs)
-    forms = forms_of(outputs)
-    result, facts, anew = _result(pipeline, job, forms, report_path, goes_on=folder is not None, of_finals=of_finals)
+    in_types = any(output.records.typed for output in outputs)
+    result, facts, anew = _result(pipeline, job, report_path, in_types=in_types, goes_on=folder is not None, of_finals=of_finals)
     if len(job.changelogs) > 1 and job.how not in ("semi", "anti"):
         matched = TallyRows(job.changelogs[0].name, {MATCHED: has_both})
         facts.append(result | "Tally matched" >> beam.ParDo(matched))
@@ -118,14 +112,14 @@ def _counted_anew(table: Any, *names: str) -> set[str]:
 
 
 def _result(
-    pipeline: beam.Pipeline, job: Job, forms: tuple[Form, ...], report_path: str, *, goes_on: bool, of_finals: bool
+    pipeline: beam.Pipeline, job: Job, report_path: str, *, in_types: bool, goes_on: bool, of_finals: bool
 ) -> tuple[Any, list[Any], set[str]]:
     """The table of the result, the counts made on the way to it, and the names of those that begin anew; ``of_finals``: nobody
     asks for the changes of joined rows.
     """
-    readings = job.readings(forms)
+    readings = job.readings(in_types=in_types)
     tables, facts, counted = [], [], []
-    for number, (changelog, reading, stored) in enumerate(zip(job.changelogs, readings, job.rows_stored(forms), strict=True)):
+    for number, (changelog, reading, stored) in enumerate(zip(job.changelogs, readings, job.rows_stored, strict=True)):
         name, log = changelog.name, log_beside(report_path, number)
         records = ReadRecords(
             name,
@@ -155,7 +149,7 @@ def _result(
     refers = {UNREFERRING: refers_to_none} if reading.reference else {}
     facts.append(left | "Count rows" >> beam.ParDo(TallyRows(job.changelogs[0].name, {ROWS: valid, **refers})))
     anew = _counted_anew(left, ROWS, UNREFERRING)
-    for number, (changelog, select) in enumerate(zip(job.changelogs, job.selects(forms), strict=True)):
+    for number, (changelog, select) in enumerate(zip(job.changelogs, job.selects(), strict=True)):
         if select is not None:  # the table is stored with other columns
             selected = vectorized(built_in("selected columns")(versioned(f"--select {job.select}")(select)))
             tables[number] |= f"Select {changelog.name}" >> MapTable(selected)
@@ -170,7 +164,8 @@ def _result(
         tables = [compared_as(each, compared) for each, compared in zip(tables, job.compared, strict=True)]
     if of_finals:
         tables = [prepared(each, f"Final {of.name}", needs="final") for each, of in zip(tables, job.changelogs, strict=True)]
-    joins = join_of(job.how, job.select, job.shares, forms, refers=bool(refers), keeps_reference=keeps_reference)
+    forms = [job.forms(side) for side in range(len(tables))]
+    joins = join_of(job.how, job.select, job.shares, forms, job.result_forms, refers=bool(refers), keeps_reference=keeps_reference)
     result = tuple(tables) | "Join" >> joins
     if job.reports:
         facts += figures(counted, tables, result)

@@ -24,7 +24,7 @@ from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.csv_schema import UNKNOWN
 from beam_joins.pipelines.formats.envelopes.wal2json_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.pipelines.formats.reading import Form
+from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form
 from beam_joins.pipelines.results.counts import Tally, add_up
 from beam_joins.transforms.connect.runs import schema_text, text_schema
 
@@ -50,8 +50,11 @@ def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_ne
     select = names.select(args)
     if stored.get("select", select) != select:  # columns of another selection are named anew
         stored = {**stored, "names": []}
+    remarks = [_sentence(*each) for each in differing.items()]
+    is_other = before.get("--latest") not in (None, options.get("--latest"))
+    memory = {**stored, "options": options, "select": select}
     return CommandMemory(
-        {**stored, "options": options, "select": select}, names, again, [_sentence(*each) for each in differing.items()]
+        memory, names, again, remarks, forms=_forms_of_results(before), is_changed=bool(again or differing or is_other)
     )
 
 
@@ -65,16 +68,34 @@ def state_name(names: Names) -> str:
     return f"{names.command} command"
 
 
+def _forms_of_results(options: Mapping[str, str]) -> tuple[Form, ...]:
+    """The forms in which the first versions stored rows: those of the results."""
+    of_changes = options.get("--output-records", "changes") == "changes"
+    formats = {"--changes": options.get("--changes") if of_changes else "columns", "--latest": options.get("--latest")}
+    given = [formats[option] for option in formats if option in options]
+    return tuple(dict.fromkeys(JSON if each == "json lines" else COLUMNS for each in given)) or (COLUMNS,)
+
+
 class CommandMemory:
     """As it stands in the manifest of the state; what a run adds is :meth:`stored` there if the run succeeds.
 
     ``read_again`` are the inputs that are read from their beginning, and ``differing`` sentences on options that
-    differ from those of the runs before.
+    differ from those of the runs before; ``is_changed``: results are made also without new files. ``forms`` are those of
+    rows in a state of a version that did not remember them.
     """
 
-    def __init__(self, stored: Mapping[str, Any], names: Names, read_again: Sequence[str] = (), differing: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        stored: Mapping[str, Any],
+        names: Names,
+        read_again: Sequence[str] = (),
+        differing: Sequence[str] = (),
+        *,
+        forms: tuple[Form, ...] = (),
+        is_changed: bool = False,
+    ) -> None:
         self.options: dict[str, str] = stored["options"]
-        self.read_again, self.is_changed = tuple(read_again), bool(read_again or differing)
+        self.read_again, self.is_changed = tuple(read_again), is_changed
         self._remarks = list(differing)
         kinds = [None if each is None else tuple(each) for each in stored.get("kinds") or [None] * len(names.sides)]
         self.kinds: KnownKinds = tuple(
@@ -101,6 +122,8 @@ class CommandMemory:
         }
         """The deletes of Debezium's events in files whose tombstones are still to come; ``None`` before the first run."""
         self._rows = {side: StoredRows.read(of_side["rows"]) if "rows" in of_side else None for side, of_side in sides.items()}
+        earlier = {side for side, of_side in sides.items() if of_side and "rows" not in of_side}
+        self._forms = {side: forms if side in earlier else None for side in sides}
         self._keys: dict[str, list[str]] = {side: key for side, key in stored.get("keys", {}).items() if side not in read_again}
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
         self._select: str = stored["select"]
@@ -212,6 +235,7 @@ class CommandMemory:
             "known_database": tuple(self._database.values()),
             "known_names": self.known_names,
             "stored": tuple(self._rows.values()),
+            "known_forms": tuple(self._forms.values()),
             "read_again": self.read_again,
         }
 
@@ -224,9 +248,8 @@ class CommandMemory:
             remarks.append(f"the {side} are read again{without}")
         return remarks
 
-    def learn(self, job: Job, forms: tuple[Form, ...]) -> None:
-        """Remember the kinds of the keys, for all runs, the rows as they are stored for results in these forms, and the types of
-        their columns.
+    def learn(self, job: Job) -> None:
+        """Remember the kinds of the keys, for all runs, the rows as they are stored, and the types of their columns.
 
         Raises InputError if the first run has seen no kind of them, and for rows of earlier runs that the result cannot be made of.
         """
@@ -240,10 +263,10 @@ class CommandMemory:
                 )
         self.kinds, self.known_names = job.kinds(), names_of(job.shares, len(job.changelogs))
         self._database = {each.name: job.database_types(side) for side, each in enumerate(job.changelogs)}
-        job.selects(forms)
-        self._rows = {each.name: rows for each, rows in zip(job.changelogs, job.rows_stored(forms), strict=True)}
-        if any("columns" in rows.forms for rows in self._rows.values() if rows is not None):
-            self._typed = {each.name: schema_text(types) for each, types in zip(job.changelogs, job.types, strict=True)}
+        job.selects()
+        self._rows = {each.name: rows for each, rows in zip(job.changelogs, job.rows_stored, strict=True)}
+        types = {each.name: job.types_to_remember(side) for side, each in enumerate(job.changelogs)}
+        self._typed = {name: None if each is None else schema_text(each) for name, each in types.items()}
 
     def in_all(self, tallies: Sequence[Tally], anew: Collection[str]) -> list[Tally]:
         """The tallies of a run; those that count rows of a table count them as they are now, and not how many

@@ -20,7 +20,7 @@ from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Name
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
-from beam_joins.pipelines.commands.pipeline import StartRunner, forms_of, run_job
+from beam_joins.pipelines.commands.pipeline import StartRunner, run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.commands.run_memory import CommandMemory, memory_of, state_name
 from beam_joins.pipelines.commands.runs_options import (
@@ -123,7 +123,7 @@ class Runs:
             outputs = tuple(self._output(name, folder.run, job) for name in self._places)
             if self._merged is not None:
                 outputs += (self._merged.output(job),)
-            memory.learn(job, forms_of(outputs))
+            memory.learn(job)
             if self._merged is not None:  # which it may widen
                 self._merged.prepare(job, folder)
             in_folders = {side: files for side, files in new.items() if side not in self._args.inputs}

@@ -264,6 +264,10 @@ def of_run(pattern: str, number: int) -> str:
     return pattern.replace("*", f"{number:06d}")
 
 
+FORMATS_OF_RESULTS: Final = ("--changes", "--latest")
+"""The results in files, whose formats may be others in each run."""
+
+
 def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
     """The options that the state depends on, or a result: those that are given or have a default."""
     values = {
@@ -297,6 +301,8 @@ def _meaning(option: str, value: str | None) -> object:
     """
     if value is None:
         return None
+    if option in FORMATS_OF_RESULTS:  # rows have one form, whatever is written
+        return True
     if option.endswith(("-apply-as-deletes", "-apply-as-upserts", "-apply-as-truncates", "-ignored")):
         column, words = column_and_words(value)
         return column, None if words is None else frozenset(map(word, words))

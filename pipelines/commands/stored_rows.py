@@ -1,6 +1,6 @@
 """The rows of an input as the state of its runs has them, and the columns of the result in them once ``--select`` is another."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 import msgspec
@@ -10,12 +10,9 @@ import pyarrow.compute as pc
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
-from beam_joins.pipelines.formats.reading import Form
+from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form
 from beam_joins.pipelines.formats.types.exact_json import object_text
 
-_JSON: Final[Form] = "json lines"
-_COLUMNS: Final[Form] = "columns"
-_IN_WORDS: Final[dict[Form, str]] = {_JSON: "JSON text", _COLUMNS: "typed columns"}
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NULL: Final = msgspec.Raw(b"null")
 Select = Callable[[pa.RecordBatch], dict[str, pa.Array]]
@@ -66,16 +63,6 @@ class StoredRows(NamedTuple):
             added.append((column, name))
         return self._replace(columns=(*self.columns, *added))
 
-    def require(self, of: str, forms: Collection[Form], again: str) -> None:
-        """Raise InputError for forms in which the rows ``of`` an input are not stored."""
-        for form in forms:
-            if form not in self.forms:
-                has = " and ".join(_IN_WORDS[each] for each in self.forms)
-                raise InputError(
-                    f"the result is made of {_IN_WORDS[form]}, and the {of} of the runs before are stored as {has}: give {again}, "
-                    "which reads them again"
-                )
-
     def select(self, share: Share, of: str, rows_have: Sequence[str], lacks: str | None, again: str) -> Select | None:
         """The function that makes the columns of a share of these rows, ``None`` where they are these columns.
 
@@ -102,13 +89,13 @@ def _selected(forms: Sequence[Form], pairs: Sequence[tuple[str, str]]) -> Select
 
     def select(rows: pa.RecordBatch) -> dict[str, pa.Array]:
         made = _reference(rows)
-        if _JSON in forms:
-            made[_JSON] = _texts(rows[_JSON], text)
-        if _COLUMNS in forms:
-            structs = rows[_COLUMNS]
+        if JSON in forms:
+            made[JSON] = _texts(rows[JSON], text)
+        if COLUMNS in forms:
+            structs = rows[COLUMNS]
             columns = [_field(structs, stored) for stored, _ in pairs]
             fields = [pa.field(name, column.type) for (_, name), column in zip(pairs, columns, strict=True)]
-            made[_COLUMNS] = pa.StructArray.from_arrays(columns, fields=fields, mask=structs.is_null())
+            made[COLUMNS] = pa.StructArray.from_arrays(columns, fields=fields, mask=structs.is_null())
         return made
 
     def text(members: dict[str, msgspec.Raw]) -> bytes:
@@ -121,9 +108,9 @@ def _whole_rows(forms: Sequence[Form], lacks: str | None) -> Select:
     """A function that gives the rows as they are. It raises InputError for a row that has a column."""
 
     def select(rows: pa.RecordBatch) -> dict[str, pa.Array]:
-        if _JSON in forms:
-            _texts(rows[_JSON], without)
-        if _COLUMNS in forms and rows.schema.field(_COLUMNS).type.get_field_index(lacks) >= 0:
+        if JSON in forms:
+            _texts(rows[JSON], without)
+        if COLUMNS in forms and rows.schema.field(COLUMNS).type.get_field_index(lacks) >= 0:
             without({str(lacks): _NULL})
         return dict(zip(rows.schema.names, rows.columns, strict=True))
 

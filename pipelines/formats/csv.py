@@ -123,6 +123,7 @@ class CsvReader(FormatReader):
     options = ("schema", "delimiter", "encoding")
     may_be_empty = True
     expansion = 1
+    has_texts = True
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By bytes; a file whose lines do not begin records, or are of another encoding, is not cut."""

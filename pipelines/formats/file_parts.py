@@ -122,6 +122,8 @@ class FormatReader(ABC):
     """The assumed number of bytes of records per byte of a file."""
     columnar: ClassVar[bool] = False
     """Whether files state the types of columns, in which a table in Python has its rows unasked."""
+    has_texts: ClassVar[bool] = False
+    """Whether values are texts, whose digits the rows of a command keep, and not of types."""
     untyped_columns: ClassVar[bool] = False
     """Whether files do not say types of columns, and what orders records are numbers."""
     bytes_text: ClassVar[BytesText] = "base64"

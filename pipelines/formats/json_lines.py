@@ -1,36 +1,30 @@
-r"""Reads and writes JSON lines, one object a line; many lines are parsed at a time with Arrow: the columns that are read, and
-the text of each row without the columns about the change.
+"""Reads and writes JSON lines, one object a line; many lines are parsed at a time with Arrow: the columns that are read.
 
-The text is cut and never printed again, so that no number is altered. What is cut out are members by name:
-`"op"\s*:`, where the quote is not escaped, is the name of a member and never part of a text. Whether it is a
-member of the row or of an object within it is known by counting: Arrow says which of the names the row has
-itself.
+The text of a row is that of its line without the members about the change; no value is printed again, so that no number is
+altered.
 """
 
 import itertools
-import json
-import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, BinaryIO, ClassVar, Final
 
 import msgspec
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from beam_joins.columns.sorting import valid
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.changelog_columns import WITHIN
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Growing, NotWhole, Part, Whole
+from beam_joins.pipelines.formats.json_members import row_texts
 from beam_joins.pipelines.formats.line_files import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
 from beam_joins.pipelines.formats.record_batch_parser import FEW, RawRows
 from beam_joins.pipelines.formats.types.exact_json import object_of
-from beam_joins.pipelines.formats.types.json_text import NULL, iso_texts, joined, nested_texts, objects, texts_of
+from beam_joins.pipelines.formats.types.json_text import NULL, iso_json, joined, nested_texts, objects
 from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.transforms.connect.files import open_file
@@ -43,14 +37,10 @@ _OPEN, _CLOSE = b"{}"
 _SPACE: Final = b" \t\r\n"
 _DEEP: Final = 1_000
 """So many brackets, and a row may be nested deeper than JSON is read otherwise."""
-_TEXT: Final = r'"(?:[^"\\]|\\.)*"'
-_SCALAR: Final = rf"(?:{_TEXT}|[^\s\",\[\]{{}}]+)"
 _NOT_PLAIN: Final = r"\\u|[:,\[]\s*(?:NaN|-?Inf|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3})|[0-9]{200}"
 """The texts that Arrow takes and JSON does not, or that may be beyond the range of doubles; names spelt with escapes;
 texts that look like these.
 """
-_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_PLAIN_NAME: Final = re.compile(r'[^"\\/\x00-\x1f]+')
 
 
 def objects_in(file: File) -> Iterator[dict[str, Any]]:
@@ -69,6 +59,7 @@ class JsonLinesReader(FormatReader):
     options: ClassVar[tuple[str, ...]] = ("schema",)
     may_be_empty = True
     expansion = 1
+    has_texts = True
     untyped_columns = True
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
@@ -142,16 +133,12 @@ class JsonEncoder:
     def encoded(self, columns: list[pa.Array]) -> pa.Array:
         """The lines of rows."""
         named, count = dict(zip(self._names, columns, strict=True)), len(columns[0])
-        texts = {name: nested_texts(column, connect_texts if self._head else _iso) for name, column in named.items()}
+        texts = {name: nested_texts(column, connect_texts) if self._head else iso_json(column) for name, column in named.items()}
         return joined(self._head, objects(texts, count), b"}\n" if self._head else b"\n", null=NULL)
 
     def writer(self, file: BinaryIO) -> BytesWriter:
         """A writer of lines to a file."""
         return BytesWriter(file)
-
-
-def _iso(column: pa.Array) -> pa.Array:
-    return texts_of(iso_texts(column))
 
 
 def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | None:
@@ -178,12 +165,9 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
     else:
         lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(is_line)).cast(pa.binary())
     if "json lines" not in reading.forms:
-        return RawRows(places, row, columns, None, _plain(lines, reading), lines=lines, line=line)
-    if {column for column, _ in reading.taken or ()}.isdisjoint(reading.columns.about_the_change()):
-        texts, sure = _without(lines, columns, reading, flat=data.count(b"{") == len(lines))
-    else:
-        texts, sure = lines, _plain(lines, reading)
-    return RawRows(places, row, columns, texts if reading.taken is None else _taken(texts, sure, reading), sure, line=line)
+        return RawRows(places, row, columns, None, _plain(lines), lines=lines, line=line)
+    sure = _plain(lines)
+    return RawRows(places, row, columns, row_texts(lines, sure, reading), sure, line=line)
 
 
 def lines_are_text(lines: pa.Array) -> bool:
@@ -221,7 +205,7 @@ def _columns(data: bytes, begins: Ints, ends: Ints, reading: Reading) -> dict[st
     schema = _schema(itertools.islice((data[i:j] for i, j in zip(begins, ends, strict=True)), _LOOKED_AT), reading)
     if schema is None:
         return None
-    return read_columns(data, schema, len(begins), None if "json lines" in reading.forms else reading.allowed)
+    return read_columns(data, schema, len(begins), reading.allowed if reading.typed is not None else None)
 
 
 def _schema(lines: Iterable[bytes], reading: Reading) -> pa.Schema | None:
@@ -240,67 +224,14 @@ def _schema(lines: Iterable[bytes], reading: Reading) -> pa.Schema | None:
     return pa.schema(list(types.items()))
 
 
-def _without(lines: pa.Array, columns: dict[str, pa.Array], reading: Reading, *, flat: bool) -> tuple[pa.Array, Bools]:
-    """The lines without the columns about the change, and for which of them that is right; ``flat`` lines
-    have no objects within the row.
-    """
-    names, sure = reading.columns.about_the_change(), _plain(lines, reading)
-    if not all(map(_PLAIN_NAME.fullmatch, names)):
-        return lines, np.zeros(len(lines), np.bool_)
-    if not names:
-        return lines, sure
-    name = _member_name(names)
-    if not flat or any(columns[column].null_count for column in names):
-        counted = pc.count_substring_regex(lines, name).to_numpy(zero_copy_only=False)
-        written = len(names) if reading.columns.enveloped else sum(valid(columns[column]).astype(np.int64) for column in names)
-        sure &= counted == written
-    first = rf"^\{{\s*{name}\s*{_SCALAR}\s*,?"
-    texts = pc.replace_substring_regex(lines, rf",\s*{name}\s*{_SCALAR}", "")
-    if pc.any(pc.match_substring_regex(texts, first)).as_py():
-        texts = pc.replace_substring_regex(texts, first, "{")
-    return texts, sure
-
-
-def _plain(lines: pa.Array, reading: Reading) -> Bools:
-    """Which lines Arrow reads as JSON means them, and have no member of the name that is added later."""
-    if reading.added is not None and not _PLAIN_NAME.fullmatch(reading.added):
-        return np.zeros(len(lines), np.bool_)
-    doubtful = _NOT_PLAIN if reading.added is None else rf"{_NOT_PLAIN}|{_member_name([reading.added])}"
-    sure: Bools = ~pc.match_substring_regex(lines, doubtful).to_numpy(zero_copy_only=False)
+def _plain(lines: pa.Array) -> Bools:
+    """Which lines Arrow reads as JSON means them."""
+    sure: Bools = ~pc.match_substring_regex(lines, _NOT_PLAIN).to_numpy(zero_copy_only=False)
     lengths = pc.binary_length(lines)
     if pc.max(lengths).as_py() > _DEEP:
         brackets = pc.add(pc.count_substring(lines, "["), pc.count_substring(lines, "{"))
         sure &= pc.less(brackets, _DEEP).to_numpy(zero_copy_only=False)
     return sure
-
-
-def _taken(texts: pa.Array, sure: Bools, reading: Reading) -> pa.Array:
-    """The columns taken of the texts that are right, as they are written; what turns out to need a closer
-    look is no longer ``sure``.
-    """
-    heads = [(column, orjson.dumps(name) + b":") for column, name in reading.taken or ()]
-    rows: list[bytes | None] = []
-    for n, text in enumerate(texts.to_pylist()):
-        members: dict[str, Any] = {}
-        try:
-            members = _MEMBERS.decode(text) if sure[n] else members
-        except msgspec.MsgspecError:
-            sure[n] = False
-        sure[n] &= reading.allowed is None or reading.allowed.issuperset(members)
-        rows.append(
-            b"{" + b",".join([head + bytes(members.get(column, b"null")) for column, head in heads]) + b"}" if sure[n] else None
-        )
-    return pa.array(rows, pa.binary())
-
-
-def _member_name(names: Iterable[str]) -> str:
-    """A pattern of the name of a member, one of these."""
-    return rf'"(?:{"|".join(map(_quoted, names))})"\s*:'
-
-
-def _quoted(name: str) -> str:
-    """The name as it is written in JSON, as a pattern."""
-    return re.escape(json.dumps(name, ensure_ascii=False)[1:-1])
 
 
 FORMAT: Final = FileFormat(reader=JsonLinesReader(), encoder=JsonEncoder, growing=whole_json, of_json=True)

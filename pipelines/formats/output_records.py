@@ -15,7 +15,6 @@ from beam_joins.columns.sorting import integers, valid
 from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.pipelines.formats.arrow import opened
 from beam_joins.pipelines.formats.file_format import BytesWriter
-from beam_joins.pipelines.formats.reading import Form
 from beam_joins.pipelines.formats.registry import Format, file_format
 from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted, json_changes
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
@@ -75,8 +74,8 @@ class TableRecords(Protocol):
         """The format of the file."""
 
     @property
-    def form(self) -> Form:
-        """The form in which rows are taken."""
+    def typed(self) -> bool:
+        """Whether rows are taken in columns, and not as JSON texts."""
 
     @property
     def of_finals(self) -> bool:
@@ -108,7 +107,7 @@ class ChangeRecords:
     pairs.
     """
 
-    form: Form = "columns"
+    typed = True
     anew: Anew | None = None
 
     def __init__(self, rows: PlainRows, as_: Made, format_: Format, table: str = "") -> None:
@@ -214,7 +213,7 @@ class TextRecords:
     """
 
     format: Format = "json lines"
-    form: Form = "json lines"
+    typed = False
 
     def __init__(self, *, of_finals: bool = False, anew: Anew | None = None) -> None:
         self.of_finals = of_finals

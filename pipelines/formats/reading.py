@@ -34,6 +34,8 @@ Form = Literal["columns", "json lines", "row", "object"]
 """The form in which rows are kept: structs of typed columns, JSON texts, or the elements of a table of Python: typed
 columns beside those about the change, or Python objects.
 """
+JSON: Final[Form] = "json lines"
+COLUMNS: Final[Form] = "columns"
 Kind: TypeAlias = str
 """The kind of a column's values, in words: see :func:`kind`."""
 

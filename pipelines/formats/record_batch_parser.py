@@ -116,7 +116,7 @@ def many_at_a_time(raw: RawRows, reading: Reading) -> tuple[dict[str, pa.Array] 
     parsed: dict[str, pa.Array] = {**made, **nullable}
     if "json lines" in reading.forms:
         parsed["json lines"] = raw.texts
-    if reading.is_typed:
+    if reading.typed is not None:
         parsed["columns"], made_sure = (raw.structs, made_sure) if raw.structs is not None else _structs(raw, reading, made_sure)
     return parsed, made_sure
 

@@ -76,9 +76,9 @@ class ExactRows:
         return record_batch(reading, about | made)
 
 
-def row_text(row: dict[str, Any], reading: Reading) -> bytes:
-    """The JSON text of a record without the columns about the change; of one that empties the table, of no column."""
-    return b"{}" if reading.columns.is_truncate(row) else dumps_line(reading.value_of(row, None))[:-1]
+def printed_row(row: dict[str, Any], reading: Reading) -> bytes:
+    """The JSON text of the row in a record whose values have no texts: its columns without those about the change."""
+    return dumps_line(reading.value_of(row, None))[:-1]
 
 
 def _key_of(row: dict[str, Any], columns: tuple[str, ...], kind: pa.DataType) -> Any:

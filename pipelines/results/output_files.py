@@ -7,10 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Self
 
-import pyarrow.compute as pc
 from apache_beam.io.filesystem import CompressionTypes
 
 from beam_joins.errors import InputError
@@ -23,19 +21,23 @@ from beam_joins.pipelines.results.sorted_output import ChangesInOrder, RowsInOrd
 from beam_joins.transforms.connect.files import create_file, exists
 
 
+def _itself(values: Any) -> Any:
+    return values
+
+
 @dataclass(frozen=True)
 class Output:
     """One result: its name in the summary, its path, and the format of its records.
 
-    ``member``: the member of the table's values that is the row; empty: the values are the rows themselves. ``owner``
-    is the path that a run claims where several runs have paths of their own; ``in_parts``: the result stays in the
-    parts in which it was written.
+    ``row`` gives the rows, as the records take them, of the table's values, by default the values themselves. ``owner`` is
+    the path that a run claims where several runs have paths of their own; ``in_parts``: the result stays in the parts in
+    which it was written.
     """
 
     name: str
     path: str
     records: TableRecords
-    member: str = ""
+    row: Callable[[Any], Any] = _itself
     owner: str = ""
     in_parts: bool = False
 
@@ -47,8 +49,8 @@ class Output:
     @property
     def encode(self) -> ChangesInOrder | RowsInOrder:
         """The encoder of batches of changes, or of the final rows, as records."""
-        row = partial(_member, self.member) if self.member else _itself
-        return RowsInOrder(self.records.of_rows, row) if self.records.of_finals else ChangesInOrder(self.records.of_changes, row)
+        records = self.records
+        return RowsInOrder(records.of_rows, self.row) if records.of_finals else ChangesInOrder(records.of_changes, self.row)
 
     def begun(self, anew: Anew | None) -> Self:
         """The same of a table that begins anew. Raises InputError for records that cannot say so."""
@@ -67,14 +69,6 @@ class Output:
         OSError.
         """
         merge(self.create(whole), parts, head=self.records.head, removes=removes)
-
-
-def _member(name: str, values: Any) -> Any:
-    return pc.struct_field(values, name)
-
-
-def _itself(values: Any) -> Any:
-    return values
 
 
 def check_output(option: str, path: str, *, make: bool = True) -> None:

@@ -276,18 +276,20 @@ def test_a_result_is_made_anew_without_new_files_too(beam_joins: Run) -> None:
     assert in_runs(beam_joins, "jsonl", "--how", "left", REBUILD) == "no new files: nothing to do\n"
 
 
-def test_final_rows_are_written_from_a_later_run_on_in_a_form_that_is_stored(beam_joins: Run) -> None:
-    changes = [*JOIN, "--how", "left", "--state-dir", "state", "--changes", "out", REBUILD]
+def test_final_rows_are_written_from_a_later_run_on_and_then_in_another_format(beam_joins: Run) -> None:
+    changes = [*JOIN, "--how", "left", "--state-dir", "state", "--changes", "out"]
     arrive(0, "jsonl")
     ran(beam_joins, *changes)
-    for day in (None, 1):
-        if day is not None:
-            arrive(day, "jsonl")
-        other = refused(beam_joins(*changes, "--latest", "now.parquet"))
-        assert "made of typed columns, and the left rows of the runs before are stored as JSON text: give --read-again left" in other
-    ran(beam_joins, *changes, "--latest", "now.jsonl")
+    ran(beam_joins, *changes, "--latest", "now.parquet", REBUILD)
+    assert pq.read_table("now.parquet").num_rows == 2
+    ran(beam_joins, *changes, "--latest", "now.jsonl")  # without new files
+    arrive(1, "jsonl")
+    for now in ("now.jsonl", "now.parquet"):
+        ran(beam_joins, *changes, "--latest", now)
     at_once(beam_joins, "jsonl", "--how", "left")
+    at_once(beam_joins, "parquet", "--how", "left")
     assert rows("now.jsonl") == rows("fresh.jsonl")
+    assert rows("now.parquet") == rows("fresh.parquet")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import datetime as dt
 import gzip
 import json
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
@@ -33,6 +34,7 @@ ROWS = [
 ]
 PLAIN = {"key": "order_id", "timestamp_by": "updated_at", "sequence_by": "lsn", "apply_as_deletes": {"op": ["d", "delete"]}}
 MADE: list[Change[Any, Any]] = []
+TIME = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z?")
 
 
 class Case(NamedTuple):
@@ -200,11 +202,13 @@ def changes_of(case: Case, schema: Any) -> list[Change[Any, Any]]:
 
 
 def as_json(value: Any) -> Any:
-    """A value as a command writes it in JSON lines."""
+    """A value as a command writes it in JSON lines, times in microseconds."""
     if isinstance(value, dict):
         return {name: as_json(each) for name, each in value.items()}
     if isinstance(value, dt.datetime):
         return micros_of(value)
+    if isinstance(value, str) and TIME.fullmatch(value):
+        return micros_of(dt.datetime.fromisoformat(value))
     return value.isoformat() if isinstance(value, dt.date) else float(value) if isinstance(value, Decimal) else value
 
 

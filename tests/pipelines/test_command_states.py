@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
 from tests.kept_states import archived, restore
 from tests.pipelines.make_command_states import COMMANDS, DAYS, EARLIER, PLACE, PROGRAMS, STATES, moved, run_program, write
 from tests.pipelines.orders_run import Run
@@ -81,6 +82,9 @@ def assert_plain(state: Path) -> None:
 
 
 def rows() -> list[object]:
-    """The rows of the result."""
+    """The rows of the result, without the spaces that lines of JSON may have."""
     (latest,) = Path().glob("now.*")
-    return pq.read_table(latest).to_pylist() if latest.suffix == ".parquet" else sorted(latest.read_text().splitlines())
+    if latest.suffix == ".parquet":
+        return pq.read_table(latest).to_pylist()
+    lines = latest.read_text().splitlines()
+    return sorted(dumps_line(loads(line.encode())).decode() for line in lines) if latest.suffix == ".jsonl" else sorted(lines)

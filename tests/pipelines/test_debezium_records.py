@@ -144,7 +144,7 @@ def test_a_bad_record_of_avro_can_be_dropped_by_the_orders_command(run: Run) -> 
     ran = run(*files, *options, "--on-bad-record=drop")
     assert ran.code == 0, ran.err
     assert dropped_in(numbers(ran.out)) == {("orders", "bad_record"): 1}
-    assert '"price":-12345678.9,"day":"2026-01-02"' in Path("l.jsonl").read_text()
+    assert '"price":-12345678.90,"day":"2026-01-02"' in Path("l.jsonl").read_text()
 
 
 def test_files_of_both_forms_and_empty_ones_make_one_table() -> None:

@@ -131,7 +131,7 @@ def test_a_semi_join_gives_left_rows_as_objects_too(beam_joins: Run) -> None:
 def test_numbers_that_are_selected_keep_their_digits_and_columns_their_text(beam_joins: Run) -> None:
     Path("l.jsonl").write_text('{"id":1,"by":"a","n":1.500000000000000000001,"x":{"lsn": [1, 2]},"op":"c","lsn":1,"updated_at":1}\n')
     assert beam_joins("join", *BY, "--select", "left.n,left.x,right.name", "--latest", "now.jsonl").code == 0
-    assert Path("now.jsonl").read_text() == '{"n":1.500000000000000000001,"x":{"lsn":[1,2]},"name":"Ann"}\n'
+    assert Path("now.jsonl").read_text() == '{"n":1.500000000000000000001,"x":{"lsn": [1, 2]},"name":"Ann"}\n'
 
 
 @pytest.mark.parametrize("format_", ["csv", "parquet", "avro"])

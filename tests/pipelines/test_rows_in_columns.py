@@ -467,7 +467,7 @@ def test_rows_as_they_usually_are_are_never_read_one_by_one(written: Callable[[A
     ],
 )
 def test_a_customer_is_put_into_an_order_of_any_form(order: bytes, customer: bytes | None, expected: dict[str, Any]) -> None:
-    join = joiner_of({0: Share(), 1: Share(nested='the "customer"')}, ["json lines"])
+    join = joiner_of({0: Share(), 1: Share(nested='the "customer"')}, [["json lines"]] * 2, ["json lines"])
     sides = [pa.record_batch({"json lines": pa.array([row, b'{"z":0}'], pa.binary())}) for row in (order, customer)]
     joined = join(*sides)
     expected = {('the "customer"' if name == "customer" else name): value for name, value in expected.items()}

@@ -45,8 +45,8 @@ def test_rows_of_a_transform_are_shown_as_a_table_by_their_keys(beam_joins: Run)
     label, names, *rows = shown.out.splitlines()
     assert (label, names.split()) == ("Rows/Table/Replay, rows", ["key", "timestamp", "position", "value"])
     assert sorted(row.split(maxsplit=3) for row in rows) == [
-        ["13", "1970-01-01T00:00:00.000003Z", "13", '{"id": 13, "name": "n3", "updated_at": 3}'],
-        ["2", "1970-01-01T00:00:00.000002Z", "2", '{"id": 2, "name": "n2", "updated_at": 2}'],
+        ["13", "1970-01-01T00:00:00.000003Z", "13", '{"id":13,"name":"n3","updated_at":3}'],
+        ["2", "1970-01-01T00:00:00.000002Z", "2", '{"id":2,"name":"n2","updated_at":2}'],
     ]
     assert beam_joins("state", "rows", "state", "--transform", "Latest", "--key", "99").out == "no row of Latest has the key 99\n"
     *_, last = beam_joins("state", "rows", "state", "--transform", "Latest", "--limit", "3").out.splitlines()

@@ -57,9 +57,7 @@ def test_the_orders_command_writes_dates_and_decimals_as_they_are_meant(run: Run
     options = [f"--{side}-format=debezium" for side in ("orders", "customers")] + ["--orders-key=id", "--customers-key=id"]
     ran = run("--orders", "o.jsonl", "--customers", "c.jsonl", *options, "--foreign-key=by", "--latest", "l.jsonl")
     assert ran.code == 0, ran.err
-    assert (
-        Path("l.jsonl").read_text() == '{"id":7,"by":1,"price":-12345678.90,"day":"2026-01-02","customer":{"id": 1, "name": "Ann"}}\n'
-    )
+    assert Path("l.jsonl").read_text() == '{"id":7,"by":1,"price":-12345678.90,"day":"2026-01-02","customer":{"id":1,"name":"Ann"}}\n'
 
 
 def test_a_column_that_changes_its_type_or_comes_later_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ class Enveloped(FormatReader):
     """Reads files of envelopes, beside the reader of the format that they are written in, which cuts them."""
 
     options: ClassVar[tuple[str, ...]] = ()
+    has_texts = True
 
     @abstractmethod
     def _envelope(self, file: File) -> Envelope:

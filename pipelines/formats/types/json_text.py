@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from beam_joins.columns.sorting import valid
 from beam_joins.errors import OutputError
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
-from beam_joins.values.arrow_types import is_list, is_uuid, items_of, lists_of, uuid_texts
+from beam_joins.values.arrow_types import is_json, is_list, is_uuid, items_of, lists_of, uuid_texts
 
 NULL: Final = b"null"
 _LONG_DIGITS: Final = 19
@@ -62,12 +62,12 @@ def texts_of(column: pa.Array) -> pa.Array:
     >>> texts_of(pa.array([0.5, 2.0, float("nan"), 1e22])).to_pylist()
     [b'0.5', b'2.0', b'"NaN"', b'1e+22']
     """
+    if is_json(column.type):
+        return column.storage.cast(pa.binary())
     column = uuid_texts(column) if is_uuid(column.type) else stored_key(column)
     kind = column.type
-    if pa.types.is_dictionary(kind):
-        return texts_of(column.dictionary_decode())
-    if is_nested(kind):
-        return nested_texts(column, texts_of)
+    if pa.types.is_dictionary(kind) or is_nested(kind):
+        return texts_of(column.dictionary_decode()) if pa.types.is_dictionary(kind) else nested_texts(column, texts_of)
     column = stored(column)
     if pa.types.is_boolean(kind) or pa.types.is_integer(column.type) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         return column.cast(pa.string()).cast(pa.binary())
@@ -76,6 +76,15 @@ def texts_of(column: pa.Array) -> pa.Array:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return quoted(column.cast(pa.string()))
     return pa.array([None if value is None else dumps_line(value)[:-1] for value in column.to_pylist()], pa.binary())
+
+
+def json_column(texts: pa.Array) -> pa.Array:
+    """A column of JSON of these texts.
+
+    >>> texts_of(json_column(pa.array([b"1.50", None]))).to_pylist()
+    [b'1.50', None]
+    """
+    return pa.ExtensionArray.from_storage(pa.json_(pa.string()), texts.cast(pa.string()))
 
 
 def is_nested(kind: pa.DataType) -> bool:
@@ -199,6 +208,19 @@ def iso_texts(column: pa.Array) -> pa.Array:
         raise OutputError(f"there is a time beyond the year 32767, {number} {kind.unit} since 1970: is it of another unit?")
     texts = pc.replace_substring(plain, " ", "T", max_replacements=1)
     return texts if kind.tz is None else pc.binary_join_element_wise(texts, "Z", "")
+
+
+def iso_json(column: pa.Array) -> pa.Array:
+    """The JSON text of each value, times and dates in ISO 8601 at any depth, null for null.
+
+    >>> iso_json(pa.array([{"at": 1, "day": None}], pa.struct({"at": pa.timestamp("s"), "day": pa.date32()}))).to_pylist()
+    [b'{"at":"1970-01-01T00:00:01","day":null}']
+    """
+    return nested_texts(column, _iso_leaf)
+
+
+def _iso_leaf(column: pa.Array) -> pa.Array:
+    return texts_of(iso_texts(column))
 
 
 def _clock_texts(column: pa.Array) -> pa.Array:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 
-from beam_joins.values.arrow_types import is_bytes, is_text, is_uuid
+from beam_joins.values.arrow_types import is_bytes, is_json, is_text, is_uuid
 
 Target = Literal["parquet", "avro", "connect", "delta", "postgres", "bigquery"]
 """``parquet`` are the Arrow types that Parquet and JSON take, ``connect`` Kafka Connect's as Debezium writes
@@ -194,6 +194,7 @@ _TABLE: Final = (
     _Row(pa.types.is_decimal128, _itself, _avro_decimal, _connect_decimal, _itself, _sql_decimal, _bigquery_decimal),
     _Row(pa.types.is_decimal, _itself, _avro_decimal, _connect_decimal, None, _sql_decimal),
     _Row(is_text, _TEXT, "string", _connect("string"), _TEXT, "text", "STRING"),
+    _Row(is_json, _itself, "string", _connect("string", "io.debezium.data.Json"), _TEXT, "jsonb", "STRING"),
     _Row(is_bytes, _BYTES, "bytes", _connect("bytes"), _BYTES, "bytea", "BYTES"),
     _Row(is_uuid, _itself, _avro("string", "uuid"), _connect("string", "io.debezium.data.Uuid"), postgres="uuid", bigquery="STRING"),
     _Row(pa.types.is_date, _DAY, _avro("int", "date"), _connect("int32", f"{_TIME}Date"), _DAY, "date", "DATE"),
