@@ -1,5 +1,6 @@
 """Predicates on Arrow types, and the plain type for types that encode the same values."""
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -83,6 +84,18 @@ def uuid_texts(column: pa.Array) -> pa.Array:
     offsets = pa.py_buffer(np.arange(0, (len(column) + 1) * width, width, dtype=np.int32))
     made = pa.StringArray.from_buffers(len(column), offsets, pa.py_buffer(texts.tobytes()))
     return pc.if_else(column.is_valid(), made, pa.scalar(None, pa.string())) if column.null_count else made
+
+
+def texts_of_json(column: pa.Array) -> pa.Array:
+    """The values of JSON as text: text as it is, others as they are written.
+
+    >>> texts_of_json(pa.array(['{"a":1}', '"b"', None], pa.json_())).to_pylist()
+    ['{"a":1}', 'b', None]
+    """
+    texts = column.storage.cast(pa.string())
+    quoted = pc.starts_with(texts, '"').fill_null(False)
+    plain = pa.array([json.loads(text) for text in texts.filter(quoted).to_pylist()], pa.string())
+    return pc.replace_with_mask(texts, quoted, plain)
 
 
 def plain_field(field: pa.Field) -> pa.Field:

@@ -12,7 +12,6 @@ from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import FAR_AHEAD, Ahead, MadeRows
 from beam_joins.pipelines.formats.changelog_columns import KEY, PLACE, TIME, now, reference_at
 from beam_joins.pipelines.formats.file_parts import Part
-from beam_joins.pipelines.formats.json_members import row_text
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import (
     RawRows,
@@ -22,6 +21,7 @@ from beam_joins.pipelines.formats.record_batch_parser import (
     structs_one_by_one,
 )
 from beam_joins.pipelines.formats.row_by_row import ExactRows, printed_row
+from beam_joins.pipelines.formats.row_texts import row_text
 from beam_joins.pipelines.formats.types.extended_json import in_python
 
 IGNORED: Final = "ignored_operation"

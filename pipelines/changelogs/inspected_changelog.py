@@ -111,9 +111,9 @@ class Changelog:
         return self.files[0].reader.bytes_text if self.files else "base64"
 
     @property
-    def has_texts(self) -> bool:
-        """Whether files have texts of values, and not all of them types."""
-        return self.table is None and any(file.reader.has_texts for file in self.files)
+    def keeps_texts(self) -> bool:
+        """Whether rows of a file are kept as JSON texts."""
+        return self.table is None and any(file.reader.keeps_texts(file) for file in self.files)
 
     @property
     def bytes(self) -> int:

@@ -24,15 +24,16 @@ from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
-from beam_joins.pipelines.formats.json_rows import JsonRows, RowColumns
+from beam_joins.pipelines.formats.json_rows import JsonRows, RowColumns, with_numbers
 from beam_joins.pipelines.formats.output_records import ChangeRecords, Made, TableRecords, TextRecords
 from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form, Kind, Reading
 from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.json_text import iso_json
-from beam_joins.pipelines.formats.types.target_types import parquet_type
+from beam_joins.pipelines.formats.types.target_types import json_lines_type, parquet_type
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect.tables import PlainRows, TableType
+from beam_joins.values.arrow_types import is_text
 from beam_joins.values.schema_evolution import union_schema, union_type
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
@@ -362,9 +363,10 @@ class Job:
         return {}
 
     def _types_of(self, side: int, changelog: Changelog) -> pa.Schema:
-        known, is_text = None if self.known_types is None else self.known_types[side], JSON in self.forms(side)
+        known = None if self.known_types is None else self.known_types[side]
+        has_texts = JSON in self.forms(side)
         is_new = not self.stored or self.stored[side] is None
-        if known is None and not is_new and not (is_text and changelog.files and changelog.has_texts):
+        if known is None and not is_new and not (has_texts and changelog.files and changelog.keeps_texts):
             raise InputError(
                 f"the types of the columns of the {changelog.name} are not in the state, which an earlier version made: give "
                 f"{self._again(side)}, which reads them again"
@@ -379,7 +381,7 @@ class Job:
             return known  # records that do not fit are bad records
         if known is None:
             return now
-        return _of_texts(known, now) if is_text else union_schema(known, now)
+        return _of_texts(known, now) if has_texts else union_schema(known, now)
 
     def types_to_remember(self, side: int) -> pa.Schema | None:
         """The types of the columns of a changelog, ``None`` where rows are texts and their types are not known."""
@@ -463,18 +465,33 @@ class Job:
             for side, share in self.shares.items()
         ]
 
-    def plain_rows(self, option: str, as_: Made, *, of_json: bool = False) -> PlainRows:
-        """The columns of rows that are written as upserts, pairs and so on; ``of_json``: as columns of JSON. Raises InputError
-        for columns that no file holds.
+    def texts_of_numbers(self, side: int) -> list[str]:
+        """The columns of a changelog in the result that are texts of numbers, as a database without a scale for them has these."""
+        table, share = self.changelogs[side].table, self.shares[side]
+        if table is None:
+            return []
+        names = share.columns or [(name, name) for name in self.types(side).names]
+        return [name for column, name in names if table.types.get(column, "").startswith("numeric") and self._is_text(side, column)]
+
+    def _is_text(self, side: int, column: str) -> bool:
+        types = self.types(side)
+        return column in types.names and is_text(types.field(column).type)
+
+    def plain_rows(self, option: str, as_: Made, *, in_json: bool = False, of_texts: bool = False) -> PlainRows:
+        """The columns of rows that are written as upserts, pairs and so on, ``in_json`` lines; ``of_texts``: they are columns
+        of JSON. Raises InputError for columns that no file holds.
         """
         self._require_apart_from_key(option, as_)
         of_table = self.table_type
-        if of_json:
+        if of_texts:
             of_table = of_table._replace(value=pa.struct([(field.name, pa.json_(pa.string())) for field in of_table.value]))
+        elif in_json and as_ == "upserts":
+            of_table = of_table._replace(value=with_numbers(pa.nulls(0, of_table.value), self._paths_of_numbers).type)
         try:
+            stored = json_lines_type if in_json and as_ != "pairs" else parquet_type
             if as_ not in ("upserts", "pairs"):
-                return PlainRows(option, of_table, stored=parquet_type, without_key=True)
-            return PlainRows(option, of_table, None if self.has_combined_keys else self.key_names(), stored=parquet_type)
+                return PlainRows(option, of_table, stored=stored, without_key=True)
+            return PlainRows(option, of_table, None if self.has_combined_keys else self.key_names(), stored=stored)
         except ValueError as error:
             raise InputError(f"{option}: {str(error).removeprefix(f'{option}: ')}") from error
 
@@ -500,25 +517,32 @@ class Job:
         """
         format_ = format_of(option, path).name
         in_parts = self.in_parts and as_ != "table"
-        is_text, of_json = JSON in self.result_forms, file_format(format_).of_json
+        has_texts, of_json = JSON in self.result_forms, file_format(format_).of_json
         texts, columns = partial(pc.struct_field, indices=JSON), partial(pc.struct_field, indices=COLUMNS)
+        numbers = partial(with_numbers, paths=self._paths_of_numbers)
         records: TableRecords
         if of_json and as_ in ("changes", "rows"):
             records = TextRecords(of_finals=as_ == "rows")
-            row = texts if is_text else partial(_applied, iso_json, columns)
+            row = texts if has_texts else partial(_applied, iso_json, partial(_applied, numbers, columns))
             return Output(name, path, records, row=row, owner=owner, in_parts=in_parts)
-        of_texts = is_text and of_json and as_ == "upserts"
+        of_texts = has_texts and of_json and as_ == "upserts"
         try:
-            records = ChangeRecords(self.plain_rows(option, as_, of_json=of_texts), as_, format_)
+            records = ChangeRecords(self.plain_rows(option, as_, in_json=of_json, of_texts=of_texts), as_, format_)
         except InputError:
             raise
         except ValueError as error:
             raise InputError(f"{option}: {path}: {error}") from error
-        row = columns
-        if is_text:
+        row = partial(_applied, numbers, columns) if of_json and as_ == "upserts" else columns
+        if has_texts:
             rows = JsonRows(tuple(self._columns()), f"give {self._all_again()}, which reads the rows again")
             row = partial(_applied, rows.in_json if of_texts else rows.in_types, texts)
         return Output(name, path, records, row=row, owner=owner, in_parts=in_parts)
+
+    @cached_property
+    def _paths_of_numbers(self) -> list[tuple[str, ...]]:
+        """The paths of the columns of the result that are texts of numbers."""
+        nested = {side: (share.nested,) if share.nested else () for side, share in self.shares.items()}
+        return [(*within, name) for side, within in nested.items() for name in self.texts_of_numbers(side)]
 
     def _all_again(self) -> str:
         return " ".join(map(self._again, range(len(self.names.sides))))
@@ -527,7 +551,7 @@ class Job:
 def _has_types(changelog: Changelog, reference: Sequence[str]) -> bool:
     """Whether all files have types of values, the same ones."""
     try:
-        return not changelog.has_texts and row_types(changelog, reference) is not None
+        return not changelog.keeps_texts and row_types(changelog, reference) is not None
     except InputError:
         return False
 

@@ -1,9 +1,9 @@
 """Joins the rows of two changelogs: the columns of the joined rows."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,13 +15,14 @@ from beam_joins.keys.key_columns import Bools
 from beam_joins.options.join_types import How
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
+from beam_joins.pipelines.formats.json_rows import with_numbers
 from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form, Reading
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
 from beam_joins.pipelines.formats.types.exact_json import object_text
+from beam_joins.pipelines.formats.types.json_members import members_of
 from beam_joins.pipelines.formats.types.json_text import iso_json
 from beam_joins.tables.unchanged import merged
 
-_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 FOUND: Final = "found"
 """The column of the result that says whether both sides have a row; the others are the rows in each form."""
 
@@ -33,7 +34,7 @@ def completed(reading: Reading, earlier: dict[str, Any], later: dict[str, Any], 
     if COLUMNS in reading.forms:
         kept[COLUMNS] = later[COLUMNS] | {name: earlier[COLUMNS][name] for name in left_out if name in earlier[COLUMNS]}
     if JSON in reading.forms:
-        before, after = (_MEMBERS.decode(value[JSON]) for value in (earlier, later))
+        before, after = (members_of(value[JSON]) for value in (earlier, later))
         whole = merged(before, {name: value for name, value in after.items() if name not in left_out}, left_out)
         kept[JSON] = object_text(whole, whole.values())
     return later | kept
@@ -57,22 +58,27 @@ def join_of(
     made: Sequence[Form],
     *,
     refers: bool,
+    numbers: Mapping[int, Sequence[str]],
     keeps_reference: bool = False,
 ) -> ForeignKeyJoin | TableTableJoin:
     """The join of two tables of rows in these ``forms``, the result's in those ``made``: by the reference of the left rows,
     which the result may keep as a column, or by the keys. ``select`` is the text of the option, by which runs are compared.
     """
-    joined_columns = joiner_of(shares, forms, made, (REFERENCE,) if keeps_reference else ())
+    joined_columns = joiner_of(shares, forms, made, (REFERENCE,) if keeps_reference else (), numbers)
     join = vectorized(built_in("joined columns")(versioned(f"--select {select}")(joined_columns)))
     return ForeignKeyJoin(join, foreign_key=REFERENCE, how=how) if refers else TableTableJoin(join, how=how)
 
 
 def joiner_of(
-    shares: Mapping[int, Share], forms: Sequence[Sequence[Form]], made_in: Sequence[Form], kept: Sequence[str] = ()
+    shares: Mapping[int, Share],
+    forms: Sequence[Sequence[Form]],
+    made_in: Sequence[Form],
+    kept: Sequence[str] = (),
+    numbers: Mapping[int, Sequence[str]] = MappingProxyType({}),
 ) -> Callable[..., dict[str, pa.Array]]:
     """A joiner of rows in the ``forms`` of each side; a semi or anti join calls it with left rows alone.
 
-    ``kept`` are columns of the left rows that the result keeps.
+    ``kept`` are columns of the left rows that the result keeps; ``numbers`` those of each side that are texts of numbers.
 
     >>> join = joiner_of({0: Share(), 1: Share(nested="customer")}, [["json lines"], ["columns"]], ["json lines"])
     >>> order, customer = pa.record_batch({"json lines": [b'{"id":1}']}), pa.record_batch({"columns": [{"name": "Ann"}]})
@@ -88,13 +94,19 @@ def joiner_of(
             **{name: sides[0][name] for name in kept},
         }
         if JSON in made_in:
-            texts = [sides[side][JSON] if JSON in forms[side] else iso_json(sides[side][COLUMNS]) for side in shares]
+            texts = [
+                sides[side][JSON] if JSON in forms[side] else _in_json(sides[side][COLUMNS], numbers.get(side, ())) for side in shares
+            ]
             made[JSON] = spliced(pieces, texts)
         if COLUMNS in made_in:
             made[COLUMNS] = _side_by_side(list(shares.values()), [sides[side][COLUMNS] for side in shares])
         return made
 
     return join
+
+
+def _in_json(rows: pa.StructArray, numbers: Sequence[str]) -> pa.Array:
+    return iso_json(with_numbers(rows, [(name,) for name in numbers]))
 
 
 def _piece(share: Share) -> Piece:

@@ -165,7 +165,16 @@ def _result(
     if of_finals:
         tables = [prepared(each, f"Final {of.name}", needs="final") for each, of in zip(tables, job.changelogs, strict=True)]
     forms = [job.forms(side) for side in range(len(tables))]
-    joins = join_of(job.how, job.select, job.shares, forms, job.result_forms, refers=bool(refers), keeps_reference=keeps_reference)
+    joins = join_of(
+        job.how,
+        job.select,
+        job.shares,
+        forms,
+        job.result_forms,
+        refers=bool(refers),
+        numbers={side: job.texts_of_numbers(side) for side in job.shares},
+        keeps_reference=keeps_reference,
+    )
     result = tuple(tables) | "Join" >> joins
     if job.reports:
         facts += figures(counted, tables, result)

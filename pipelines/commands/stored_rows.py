@@ -1,7 +1,7 @@
 """The rows of an input as the state of its runs has them, and the columns of the result in them once ``--select`` is another."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import pyarrow as pa
@@ -12,9 +12,8 @@ from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form
 from beam_joins.pipelines.formats.types.exact_json import object_text
+from beam_joins.pipelines.formats.types.json_members import NULL, members_of
 
-_MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_NULL: Final = msgspec.Raw(b"null")
 Select = Callable[[pa.RecordBatch], dict[str, pa.Array]]
 
 
@@ -99,7 +98,7 @@ def _selected(forms: Sequence[Form], pairs: Sequence[tuple[str, str]]) -> Select
         return made
 
     def text(members: dict[str, msgspec.Raw]) -> bytes:
-        return object_text([name for _, name in pairs], [members.get(stored, _NULL) for stored, _ in pairs])
+        return object_text([name for _, name in pairs], [members.get(stored, NULL) for stored, _ in pairs])
 
     return select
 
@@ -111,7 +110,7 @@ def _whole_rows(forms: Sequence[Form], lacks: str | None) -> Select:
         if JSON in forms:
             _texts(rows[JSON], without)
         if COLUMNS in forms and rows.schema.field(COLUMNS).type.get_field_index(lacks) >= 0:
-            without({str(lacks): _NULL})
+            without({str(lacks): NULL})
         return dict(zip(rows.schema.names, rows.columns, strict=True))
 
     def without(members: dict[str, msgspec.Raw]) -> bytes:
@@ -127,7 +126,7 @@ def _reference(rows: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _texts(texts: pa.Array, made: Callable[[dict[str, msgspec.Raw]], bytes]) -> pa.Array:
-    return pa.array([None if each is None else made(_MEMBERS.decode(each)) for each in texts.to_pylist()], pa.binary())
+    return pa.array([None if each is None else made(members_of(each)) for each in texts.to_pylist()], pa.binary())
 
 
 def _field(structs: pa.Array, name: str) -> pa.Array:

@@ -24,7 +24,7 @@ from beam_joins.pipelines.formats.line_files import parts_by_bytes
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of_values
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, content_of, stored
-from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, described, rows_of_avro
+from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, described, has_unions, rows_of_avro
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.transforms.connect.files import open_file
 from beam_joins.values.arrow_types import is_uuid, uuid_texts, without_uuids
@@ -231,6 +231,10 @@ class AvroReader(FormatReader):
     def schema(self, file: File) -> pa.Schema:
         """The columns of the file's schema."""
         return avro_schema(file.path)
+
+    def keeps_texts(self, file: File) -> bool:
+        """Where a column is a union of several types."""
+        return has_unions(read_schema(file.path))
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """The columns of the file's schema, and their types."""

@@ -122,8 +122,6 @@ class FormatReader(ABC):
     """The assumed number of bytes of records per byte of a file."""
     columnar: ClassVar[bool] = False
     """Whether files state the types of columns, in which a table in Python has its rows unasked."""
-    has_texts: ClassVar[bool] = False
-    """Whether values are texts, whose digits the rows of a command keep, and not of types."""
     untyped_columns: ClassVar[bool] = False
     """Whether files do not say types of columns, and what orders records are numbers."""
     bytes_text: ClassVar[BytesText] = "base64"
@@ -148,6 +146,12 @@ class FormatReader(ABC):
     def schema(self, file: File) -> pa.Schema | None:
         """The columns that a file states; None for a format whose files state none."""
         return None
+
+    def keeps_texts(self, file: File) -> bool:
+        """Whether the rows of a file are kept as JSON texts: its values are texts, whose digits are kept, or of several types in
+        one column.
+        """
+        return False
 
     def unit(self, file: File, column: str) -> Unit | None:
         """The unit of a column of times, as the file says it; None where it says none."""

@@ -19,10 +19,10 @@ from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.pipelines.formats.changelog_columns import WITHIN
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Growing, NotWhole, Part, Whole
-from beam_joins.pipelines.formats.json_members import row_texts
 from beam_joins.pipelines.formats.line_files import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
 from beam_joins.pipelines.formats.record_batch_parser import FEW, RawRows
+from beam_joins.pipelines.formats.row_texts import row_texts
 from beam_joins.pipelines.formats.types.exact_json import object_of
 from beam_joins.pipelines.formats.types.json_text import NULL, iso_json, joined, nested_texts, objects
 from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
@@ -59,12 +59,15 @@ class JsonLinesReader(FormatReader):
     options: ClassVar[tuple[str, ...]] = ("schema",)
     may_be_empty = True
     expansion = 1
-    has_texts = True
     untyped_columns = True
 
     def cuts(self, file: File, size: int) -> list[tuple[int, int]]:
         """By bytes."""
         return parts_by_bytes(file, size)
+
+    def keeps_texts(self, file: File) -> bool:
+        """It does."""
+        return True
 
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The objects."""

@@ -1,21 +1,20 @@
 """Makes columns of rows that are JSON texts: typed ones, or columns of JSON with the digits of the texts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.changelog_columns import shown
-from beam_joins.pipelines.formats.json_members import texts_of_members
 from beam_joins.pipelines.formats.record_batch_parser import long_members, structs_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText, loads
+from beam_joins.pipelines.formats.types.json_members import columns_of_members
 from beam_joins.pipelines.formats.types.json_text import json_column
+from beam_joins.pipelines.formats.types.postgres_types import json_texts
 from beam_joins.pipelines.formats.types.typed_texts import require_double, typed
-
-_NULL: Final = b"null"
 
 
 class RowColumns(NamedTuple):
@@ -84,18 +83,27 @@ class JsonRows:
     def _members(self, texts: pa.Array) -> dict[str, pa.Array]:
         """The JSON texts of the members of rows, null where one is null or not there."""
         names = [name for types, nested, _ in self.columns for name in ([nested] if nested else types.names)]
-        members = texts_of_members(names, no_others=True)
         try:
-            rows = [members(text) for text in texts.to_pylist()]
+            return columns_of_members(texts.to_pylist(), names, no_others=True)
         except LookupError as unknown:
             raise InputError(f"rows of the runs before have a column '{unknown}', whose type is not known: {self.remedy}") from None
-        columns = zip(*rows, strict=True) if rows else [()] * len(names)
-        return {name: pa.array(map(_text, column), pa.binary()) for name, column in zip(names, columns, strict=True)}
 
 
-def _text(member: msgspec.Raw) -> bytes | None:
-    text = bytes(member)
-    return None if text == _NULL else text
+def with_numbers(rows: pa.StructArray, paths: Sequence[tuple[str, ...]]) -> pa.StructArray:
+    """The rows, whose texts of numbers in the columns at these paths are JSON: numbers, with their digits.
+
+    >>> rows = pa.array([{"n": "1.50", "within": {"n": "NaN"}}])
+    >>> with_numbers(rows, [("n",), ("within", "n")]).to_pylist()
+    [{'n': '1.50', 'within': {'n': '"NaN"'}}]
+    """
+    if not paths:
+        return rows
+    columns = dict(zip([field.name for field in rows.type], rows.flatten(), strict=True))
+    for name in dict.fromkeys(name for name, *_ in paths):
+        within = [rest for first, *rest in paths if first == name and rest]
+        column = columns[name]
+        columns[name] = with_numbers(column, [(*rest,) for rest in within]) if within else json_column(json_texts(column, "numbers"))
+    return pa.StructArray.from_arrays(list(columns.values()), names=list(columns), mask=rows.is_null())
 
 
 def _exact(texts: pa.Array, types: pa.Schema, bytes_text: BytesText) -> pa.StructArray:

@@ -187,6 +187,10 @@ class MsgpackReader(FormatReader):
         """The columns of the first records, in types that hold their values."""
         return pa.schema([(name, _type_of(values)) for name, values in _first_values(file).items()])
 
+    def keeps_texts(self, file: File) -> bool:
+        """Where no column has times, which JSON has no type for."""
+        return not any(map(_is_time, itertools.chain.from_iterable(_first_values(file).values())))
+
     def described(self, file: File, columns: Columns, remembered: Layout) -> File:
         """The file; raises ValueError for times that order its records beside the event time: as numbers they could not be
         told from those of other files.

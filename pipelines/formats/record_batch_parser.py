@@ -28,6 +28,7 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import without_units
 from beam_joins.pipelines.formats.types.typed_texts import require_double, typed
+from beam_joins.values.arrow_types import is_json
 from beam_joins.values.exact_values import ValuePlace, exact_column
 
 _ISO: Final = r"^[1-9]\d{3}-\d{2}-\d{2}[T ]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
@@ -198,13 +199,20 @@ def structs_of_values(
         values, stored = [record.get(column) for record in records], field.type
         if prepared is not None:
             values, stored = prepared(values, stored)
-        try:
-            made = exact_column(values, stored, ValuePlace("a record", column))
-            columns[column] = made if stored == field.type else made.cast(field.type)
-        except ValueError:
+        if (made := None if is_json(field.type) else _exact(values, stored, field.type, column)) is None:
             texts = [text(column, value) if column in record else b"{}" for record, value in zip(records, values, strict=True)]
-            columns[column] = typed(texts, pa.schema([field]), reading.bytes_text).column(0)
+            made = typed(texts, pa.schema([field]), reading.bytes_text).column(0)
+        columns[column] = made
     return structs_of([columns[column] for column, _ in taken], read, len(records))
+
+
+def _exact(values: list[Any], stored: pa.DataType, kind: pa.DataType, column: str) -> pa.Array | None:
+    """The values in the type ``stored`` and then in that of their column; ``None`` where it does not hold them."""
+    try:
+        made = exact_column(values, stored, ValuePlace("a record", column))
+        return made if stored == kind else made.cast(kind)
+    except ValueError:
+        return None
 
 
 def long_members(names: Sequence[str]) -> str:

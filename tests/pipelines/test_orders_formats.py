@@ -115,7 +115,7 @@ def test_values_of_columns_keep_their_meaning(run: Run, unit: str, zone: str | N
             "customer_id": 1,
             "amount": 12.5,
             "day": "1970-01-11",
-            "share": 0.10000000149011612,
+            "share": 0.1,
             "whole": 2.0,
             "nan": "NaN",
         },

@@ -41,7 +41,6 @@ class Enveloped(FormatReader):
     """Reads files of envelopes, beside the reader of the format that they are written in, which cuts them."""
 
     options: ClassVar[tuple[str, ...]] = ()
-    has_texts = True
 
     @abstractmethod
     def _envelope(self, file: File) -> Envelope:
@@ -58,6 +57,10 @@ class Enveloped(FormatReader):
     def schema(self, file: File) -> pa.Schema | None:
         """None: the columns of the rows are not those of the file."""
         return None
+
+    def keeps_texts(self, file: File) -> bool:
+        """It does: rows are JSON within the envelopes."""
+        return True
 
     def unit(self, file: File, column: str) -> Unit | None:
         """The unit of the envelopes' times."""

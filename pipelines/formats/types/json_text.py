@@ -59,8 +59,8 @@ def objects(texts: dict[str, pa.Array], length: int) -> pa.Array:
 def texts_of(column: pa.Array) -> pa.Array:
     """The JSON text of each value, null for null.
 
-    >>> texts_of(pa.array([0.5, 2.0, float("nan"), 1e22])).to_pylist()
-    [b'0.5', b'2.0', b'"NaN"', b'1e+22']
+    >>> texts_of(pa.array([0.5, 2.0, float("nan"), 1e22])).to_pylist(), texts_of(pa.array([0.1], pa.float32())).to_pylist()
+    ([b'0.5', b'2.0', b'"NaN"', b'1e+22'], [b'0.1'])
     """
     if is_json(column.type):
         return column.storage.cast(pa.binary())
@@ -72,7 +72,7 @@ def texts_of(column: pa.Array) -> pa.Array:
     if pa.types.is_boolean(kind) or pa.types.is_integer(column.type) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         return column.cast(pa.string()).cast(pa.binary())
     if pa.types.is_floating(kind):
-        return _fractions(column.cast(pa.float64()))
+        return _fractions(column.cast(pa.float32()) if pa.types.is_float16(kind) else column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return quoted(column.cast(pa.string()))
     return pa.array([None if value is None else dumps_line(value)[:-1] for value in column.to_pylist()], pa.binary())

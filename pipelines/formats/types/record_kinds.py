@@ -87,6 +87,19 @@ def rows_of_avro(schema: Schema, *path: str, names: Mapping[str, Any] = _NO_NAME
     return RecordRows({field["name"]: _avro_kind(field["type"], named) for field in record["fields"]})
 
 
+def has_unions(type_: Any) -> bool:
+    """Whether a type is a union of several types beside null, at any depth.
+
+    >>> has_unions({"type": "array", "items": ["null", "int"]}), has_unions({"type": "map", "values": ["null", "int", "string"]})
+    (False, True)
+    """
+    if isinstance(type_, list):
+        return len([each for each in type_ if each != "null"]) > 1 or any(map(has_unions, type_))
+    if not isinstance(type_, dict):
+        return False
+    return any(has_unions(type_.get(part)) for part in ("items", "values", "type")) or any(map(has_unions, type_.get("fields", ())))
+
+
 def rows_of_columns(fields: pa.Schema | pa.StructType) -> RecordRows:
     """The rows of columns of Arrow types, UUIDs as text."""
     return RecordRows({field.name: Kind(without_uuids(field.type)) for field in fields})
@@ -157,5 +170,5 @@ def _inner_kind(type_: dict[str, Any], named: dict[str, Any]) -> Kind:
         def text(map_: Any) -> bytes:
             return object_text(map_, (msgspec.Raw(b"null" if each is None else value(each)) for each in map_.values()))
 
-        return Kind(pa.string(), text)
+        return Kind(pa.json_(pa.string()), text)
     return _avro_kind(type_["type"], named)

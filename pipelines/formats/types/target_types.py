@@ -73,6 +73,17 @@ def parquet_type(column: str, kind: Any) -> Any:
     return target_type("parquet", column, kind)
 
 
+def json_lines_type(column: str, kind: Any) -> Any:
+    """The type of a column in JSON lines: that in Parquet, and JSON as it is.
+
+    >>> json_lines_type("doc", pa.json_()), parquet_type("doc", pa.json_())
+    (JsonType(extension<arrow.json>), DataType(string))
+    """
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, json_lines_type(f"{column}.{field.name}", field.type)) for field in kind])
+    return kind if is_json(kind) else parquet_type(column, kind)
+
+
 def _fields(target: Target, column: str, kind: Any) -> list[tuple[str, Any]]:
     """The names of a struct's fields and their types in a target."""
     return [(field.name, target_type(target, f"{column}.{field.name}" if column else field.name, field.type)) for field in kind]
@@ -194,7 +205,7 @@ _TABLE: Final = (
     _Row(pa.types.is_decimal128, _itself, _avro_decimal, _connect_decimal, _itself, _sql_decimal, _bigquery_decimal),
     _Row(pa.types.is_decimal, _itself, _avro_decimal, _connect_decimal, None, _sql_decimal),
     _Row(is_text, _TEXT, "string", _connect("string"), _TEXT, "text", "STRING"),
-    _Row(is_json, _itself, "string", _connect("string", "io.debezium.data.Json"), _TEXT, "jsonb", "STRING"),
+    _Row(is_json, _TEXT, "string", _connect("string", "io.debezium.data.Json"), _TEXT, "text", "STRING"),
     _Row(is_bytes, _BYTES, "bytes", _connect("bytes"), _BYTES, "bytea", "BYTES"),
     _Row(is_uuid, _itself, _avro("string", "uuid"), _connect("string", "io.debezium.data.Uuid"), postgres="uuid", bigquery="STRING"),
     _Row(pa.types.is_date, _DAY, _avro("int", "date"), _connect("int32", f"{_TIME}Date"), _DAY, "date", "DATE"),

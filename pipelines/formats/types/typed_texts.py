@@ -16,6 +16,9 @@ import pyarrow.json
 
 from beam_joins.pipelines.formats.types.column_kind import text_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText, loads
+from beam_joins.pipelines.formats.types.json_members import columns_of_members
+from beam_joins.pipelines.formats.types.json_text import json_column
+from beam_joins.values.arrow_types import is_json
 from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace, exact_column
 
@@ -49,6 +52,8 @@ def typed(texts: Sequence[bytes] | pa.Array, schema: pa.Schema, bytes_text: Byte
     >>> typed([b'{"b": "00ff"}'], pa.schema([("b", pa.binary())]), "hexadecimal").to_pylist()
     [{'b': b'\x00\xff'}]
     """
+    if any(is_json(field.type) for field in schema):
+        return _with_json(texts, schema, bytes_text)
     bytes_of = BYTES_OF[bytes_text]
     read_by_arrow = pa.schema([field.with_type(pa.string()) if _is_cast(field.type) else field for field in schema])
     # what is inferred of a struct is refused where it is cast
@@ -63,6 +68,16 @@ def typed(texts: Sequence[bytes] | pa.Array, schema: pa.Schema, bytes_text: Byte
         columns = [_read(table[field.name].combine_chunks(), field, bytes_of) for field in schema]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
         columns = _one_by_one(texts, schema, bytes_of)
+    return pa.record_batch(columns, schema=schema)
+
+
+def _with_json(texts: Sequence[bytes] | pa.Array, schema: pa.Schema, bytes_text: BytesText) -> pa.RecordBatch:
+    """The columns of a schema that has some of JSON, which are the texts of values."""
+    texts = texts.to_pylist() if isinstance(texts, pa.Array) else texts
+    names = [field.name for field in schema if is_json(field.type)]
+    of_json = columns_of_members(texts, names)
+    others = typed(texts, pa.schema([field for field in schema if field.name not in of_json]), bytes_text)
+    columns = [json_column(of_json[name]) if name in of_json else others[name] for name in schema.names]
     return pa.record_batch(columns, schema=schema)
 
 
@@ -218,17 +233,19 @@ def type_of_values(values: list[Any]) -> pa.DataType:
     """The type of a column that has values of JSON, or times and bytes.
 
     Whole numbers are of 64 bits, or decimals where one does not fit; with fractions they are doubles, or
-    decimals where a double does not have the digits of one. What is of several kinds, an object or a list, is
-    text: of what is no text itself the text of its JSON.
+    decimals where a double does not have the digits of one. Objects and lists are JSON, and so is what is one of these beside
+    others; other values of several kinds are text.
 
     >>> type_of_values([1, 2.5]), type_of_values([1, Decimal("0.10000000000000000001")]), type_of_values([1, "a"])
     (DataType(double), Decimal128Type(decimal128(38, 20)), DataType(string))
+    >>> type_of_values([1, {"a": 1}])
+    JsonType(extension<arrow.json>)
     """
     kinds = {type(value) for value in values}
     if len(kinds) == 1 and (type_ := _TYPES.get(next(iter(kinds)))) is not None:
         return type_
     if not kinds or not kinds <= {int, float, Decimal}:
-        return pa.string()
+        return pa.json_(pa.string()) if kinds & {dict, list} else pa.string()
     if kinds == {int} and all(_LEAST <= value <= _MOST for value in values):
         return pa.int64()
     if Decimal not in kinds and all(not isinstance(value, int) or abs(value) <= 1 << 53 for value in values):

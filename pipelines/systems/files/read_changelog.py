@@ -67,8 +67,8 @@ class ReadChangelog(ReadTable):
       Arrow files; values are dicts, their numbers exact, where files do not say types, or with ``None``. Values of a schema
       are typed columns, UUIDs text where the schema does not say otherwise, and a value that does not fit its column is
       a bad record. ``"inferred"``: the columns and types that ``beam-joins`` infers, also of CSV by the first megabyte of
-      each file, and of JSON lines, MessagePack and CSV by the first 10,000 records; objects and lists are text. A record
-      with another column is a bad record, too. With a state columns of earlier runs stay, and types only get wider.
+      each file, and of JSON lines, MessagePack and CSV by the first 10,000 records; objects and lists are JSON, which is
+      text in Python. A record with another column is a bad record, too. With a state columns of earlier runs stay, and types only get wider.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
     * ``delimiter``: the delimiter of CSV files: ``","``, ``";"``, ``"tab"`` or ``"|"``; by default as their header shows.
     * ``encoding``: the encoding of CSV files, such as ``"cp1252"`` or ``"latin-1"``; by default as their byte order mark

@@ -16,8 +16,8 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, matching, require_file_system
 from beam_joins.pipelines.formats.output_records import Anew, As, ChangeRecords
-from beam_joins.pipelines.formats.registry import format_of
-from beam_joins.pipelines.formats.types.target_types import parquet_type
+from beam_joins.pipelines.formats.registry import file_format, format_of
+from beam_joins.pipelines.formats.types.target_types import json_lines_type, parquet_type
 from beam_joins.pipelines.results.output_files import Output, split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.run_mark import RunMark
@@ -109,7 +109,8 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         require_tables("WriteChangelog", pcoll)
         require_bounded("WriteChangelog", "write it in incremental runs, with --beam_joins_state", pcoll)
         require_file_system("WriteChangelog", self._path)
-        rows = PlainRows("WriteChangelog", table_type(pcoll), self._key, stored=parquet_type)
+        stored = json_lines_type if file_format(self._format).of_json and self._as != "pairs" else parquet_type
+        rows = PlainRows("WriteChangelog", table_type(pcoll), self._key, stored=stored)
         folder = folder_for(pcoll)
         stem, suffix = split_suffix(self._path)
         of_rows = self._as == "rows"

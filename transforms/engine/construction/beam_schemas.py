@@ -19,7 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_joins.functions.typed_rows import column_writer
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow
-from beam_joins.values.arrow_types import is_bytes, is_list, is_text, is_uuid, uuid_texts
+from beam_joins.values.arrow_types import is_bytes, is_json, is_list, is_text, is_uuid, uuid_texts
 from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace, fields_of
 
@@ -49,7 +49,7 @@ _SAME_VALUES: Final[tuple[tuple[Callable[[Any], bool], pa.DataType], ...]] = (
     (pa.types.is_uint16, pa.int32()),
     (pa.types.is_uint32, pa.int64()),
     (pa.types.is_float16, pa.float32()),
-    (lambda kind: is_text(kind) or is_uuid(kind), pa.string()),
+    (lambda kind: is_text(kind) or is_uuid(kind) or is_json(kind), pa.string()),
     (is_bytes, pa.binary()),
 )
 """Types without a type of their own in Beam, and those that hold their values."""

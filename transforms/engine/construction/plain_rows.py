@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from beam_joins.keys.nested import is_combined, is_windowed
 from beam_joins.transforms.engine.construction.table_type import TableType
+from beam_joins.values.arrow_types import is_json, texts_of_json
 
 _OF_WINDOWS: Final = ("key", "window_start", "window_end")
 Stored = Callable[[str, pa.DataType], pa.DataType]
@@ -76,13 +77,23 @@ class PlainRows:
         of_key = storage.flatten() if pa.types.is_struct(storage.type) else [storage]
         of_key = of_key if self.keys else []
         of_value = [pc.struct_field(values, name) if self._is_struct else values for name in self._values]
-        return [column.cast(field.type) for column, field in zip([*of_key, *of_value], self.schema, strict=True)]
+        return [_cast(column, field.type) for column, field in zip([*of_key, *of_value], self.schema, strict=True)]
 
     def structs(self, keys: pa.Array, values: pa.Array) -> pa.StructArray:
         """Rows as structs of these columns, null where the value is null."""
         if not self.keys and self._is_struct:
-            return values.cast(pa.struct(list(self.schema)))
+            return _cast(values, pa.struct(list(self.schema)))
         return pa.StructArray.from_arrays(self.columns(keys, values), fields=list(self.schema), mask=values.is_null())
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The column in another type, JSON as text also within structs."""
+    if is_json(column.type) and not is_json(kind):
+        return texts_of_json(column).cast(kind)
+    if pa.types.is_struct(kind) and kind != column.type:
+        parts = [_cast(part, field.type) for part, field in zip(column.flatten(), kind, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null()) if parts else column
+    return column.cast(kind)
 
 
 def _storage(key: pa.DataType) -> pa.DataType:
