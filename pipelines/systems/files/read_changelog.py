@@ -63,12 +63,13 @@ class ReadChangelog(ReadTable):
       ``Duration``. A record of a later time is a bad record. Without it, one record of the far future makes those of later
       runs late. By default there is no limit.
     * ``except_columns``: columns to leave out of the values.
-    * ``schema``: the columns of the values, a ``pyarrow.Schema`` or a class. By default, ``"declared"``, those of Parquet and
-      Arrow files; values are dicts, their numbers exact, where files do not say types, or with ``None``. Values of a schema
-      are typed columns, UUIDs text where the schema does not say otherwise, and a value that does not fit its column is
-      a bad record. ``"inferred"``: the columns and types that ``beam-joins`` infers, also of CSV by the first megabyte of
-      each file, and of JSON lines, MessagePack and CSV by the first 10,000 records; objects and lists are JSON, which is
-      text in Python. A record with another column is a bad record, too. With a state columns of earlier runs stay, and types only get wider.
+    * ``schema``: the columns of the values, a ``pyarrow.Schema`` or a class. By default, ``"declared"``, those of
+      Parquet and Arrow files; values are dicts, their numbers exact, where files do not say types, or with
+      ``None``. Values of a schema are typed columns, UUIDs text where the schema does not say otherwise, and a
+      value that does not fit its column is a bad record. ``"inferred"``: the columns and types that ``beam-joins``
+      infers, also of CSV by the first megabyte of each file, and of JSON lines, MessagePack and CSV by the first
+      10,000 records; objects and lists are JSON, which is text in Python. A record with another column is a bad
+      record, too. With a state columns of earlier runs stay, and types only get wider.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`.
     * ``delimiter``: the delimiter of CSV files: ``","``, ``";"``, ``"tab"`` or ``"|"``; by default as their header shows.
     * ``encoding``: the encoding of CSV files, such as ``"cp1252"`` or ``"latin-1"``; by default as their byte order mark
