@@ -534,7 +534,8 @@ class Job:
             raise InputError(f"{option}: {path}: {error}") from error
         row = partial(_applied, numbers, columns) if of_json and as_ == "upserts" else columns
         if has_texts:
-            rows = JsonRows(tuple(self._columns()), f"give {self._all_again()}, which reads the rows again")
+            remedy = f"give {self._all_again()}, which reads the rows again"
+            rows = JsonRows(tuple(self._columns()), remedy, are_stored=any(self.stored or ()))
             row = partial(_applied, rows.in_json if of_texts else rows.in_types, texts)
         return Output(name, path, records, row=row, owner=owner, in_parts=in_parts)
 

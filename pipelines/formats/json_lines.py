@@ -21,12 +21,13 @@ from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.line_files import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
 from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
-from beam_joins.pipelines.formats.record_batch_parser import FEW, RawRows
+from beam_joins.pipelines.formats.record_batch_parser import FEW, RawRows, structs_of
 from beam_joins.pipelines.formats.row_texts import row_texts
 from beam_joins.pipelines.formats.types.exact_json import object_of
 from beam_joins.pipelines.formats.types.json_text import NULL, iso_json, joined, nested_texts, objects
 from beam_joins.pipelines.formats.types.kafka_connect import connect_texts
 from beam_joins.pipelines.formats.types.target_types import target_type
+from beam_joins.pipelines.formats.types.typed_texts import is_large
 from beam_joins.transforms.connect.files import open_file
 
 _CHUNK: Final = 4 << 20
@@ -37,6 +38,8 @@ _OPEN, _CLOSE = b"{}"
 _SPACE: Final = b" \t\r\n"
 _DEEP: Final = 1_000
 """So many brackets, and a row may be nested deeper than JSON is read otherwise."""
+_READ_BY_ARROW: Final = (pa.int64(), pa.float64(), pa.string(), pa.bool_())
+"""The types whose values Arrow reads as they are meant, or not at all."""
 _NOT_PLAIN: Final = r"\\u|[:,\[]\s*(?:NaN|-?Inf|-?[0-9]+(?:\.[0-9]+)?[eE][+-]?[0-9]{3})|[0-9]{200}"
 """The texts that Arrow takes and JSON does not, or that may be beyond the range of doubles; names spelt with escapes;
 texts that look like these.
@@ -167,10 +170,10 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
         lines = pc.binary_slice(lines, 0, -1)
     else:
         lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(is_line)).cast(pa.binary())
+    sure, fitting = _plain(lines), _fitting(columns, reading, len(lines))
     if "json lines" not in reading.forms:
-        return RawRows(places, row, columns, None, _plain(lines), lines=lines, line=line)
-    sure = _plain(lines)
-    return RawRows(places, row, columns, row_texts(lines, sure, reading), sure, line=line)
+        return RawRows(places, row, columns, None, sure, lines=lines, line=line, fitting=fitting)
+    return RawRows(places, row, columns, row_texts(lines, sure, reading), sure, line=line, fitting=fitting)
 
 
 def lines_are_text(lines: pa.Array) -> bool:
@@ -208,7 +211,33 @@ def _columns(data: bytes, begins: Ints, ends: Ints, reading: Reading) -> dict[st
     schema = _schema(itertools.islice((data[i:j] for i, j in zip(begins, ends, strict=True)), _LOOKED_AT), reading)
     if schema is None:
         return None
-    return read_columns(data, schema, len(begins), reading.allowed if reading.typed is not None else None)
+    allowed, whole = reading.allowed if reading.typed is not None else None, _with_typed(schema, reading)
+    if whole is not None and (columns := read_columns(data, whole, len(begins), allowed)) is not None:
+        return columns
+    return read_columns(data, schema, len(begins), allowed)
+
+
+def _with_typed(schema: pa.Schema, reading: Reading) -> pa.Schema | None:
+    """The columns that are read and those of the rows, where Arrow reads all of these in their types."""
+    typed = pa.schema([]) if reading.typed is None else reading.typed_lines
+    if not len(typed) or any(field.type not in _READ_BY_ARROW for field in typed):
+        return None
+    types = {field.name: field.type for field in (*schema, *typed)}
+    return None if any(types[field.name] != field.type for field in schema) else pa.schema(list(types.items()))
+
+
+def _fitting(columns: dict[str, pa.Array], reading: Reading, count: int) -> pa.StructArray | None:
+    """The rows in typed columns, where these have been read."""
+    if reading.typed is None or not len(reading.typed):
+        return None
+    typed = reading.typed_lines
+    read = [columns[name] for name in typed.names if name in columns]
+    if len(read) < len(typed):
+        return None
+    if any(column.type != field.type or is_large(column) for column, field in zip(read, typed, strict=True)):
+        return None
+    names = [column for column, _ in reading.taken] if reading.taken is not None else reading.typed.names
+    return structs_of([columns[name] for name in names], reading.typed, count)
 
 
 def _schema(lines: Iterable[bytes], reading: Reading) -> pa.Schema | None:

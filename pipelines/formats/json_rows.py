@@ -11,7 +11,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.changelog_columns import shown
 from beam_joins.pipelines.formats.record_batch_parser import long_members, structs_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText, loads
-from beam_joins.pipelines.formats.types.json_members import columns_of_members
+from beam_joins.pipelines.formats.types.json_members import columns_of_members, other_member
 from beam_joins.pipelines.formats.types.json_text import json_column
 from beam_joins.pipelines.formats.types.postgres_types import json_texts
 from beam_joins.pipelines.formats.types.typed_texts import require_double, typed
@@ -31,7 +31,8 @@ class RowColumns(NamedTuple):
 class JsonRows:
     """The columns of rows that are JSON texts.
 
-    ``remedy`` is what a sentence on a row without these columns or with values of other types ends with.
+    ``remedy`` is what a sentence on a row with other columns or with values of other types ends with; ``are_stored``: there
+    are rows of earlier runs, which may have others.
 
     >>> rows = JsonRows((RowColumns(pa.schema({"id": pa.int64(), "n": pa.float64()})),), "give --read-again orders")
     >>> texts = pa.array([b'{"id":7,"n":1.50}', None])
@@ -41,6 +42,7 @@ class JsonRows:
 
     columns: tuple[RowColumns, ...]
     remedy: str
+    are_stored: bool = False
 
     def in_types(self, texts: pa.Array) -> pa.StructArray:
         """The rows in typed columns, null where a text is. Raises InputError for a row that does not fit."""
@@ -54,12 +56,16 @@ class JsonRows:
     def in_json(self, texts: pa.Array) -> pa.StructArray:
         """The rows in columns of JSON, null where a text is. Raises InputError for a row with other columns."""
         present = texts.drop_null()
-        members = self._members(present)
+        self._require_known(present.to_pylist())
+        members = columns_of_members(present.to_pylist(), self._names)
         rows = pa.StructArray.from_arrays([json_column(texts) for texts in members.values()], names=list(members))
         return rows if not texts.null_count else rows.take(_places(texts))
 
     def _typed(self, texts: pa.Array) -> pa.StructArray:
-        members = self._members(texts)
+        nested_rows = [nested for _, nested, _ in self.columns if nested]
+        members = columns_of_members(texts.to_pylist(), nested_rows) if nested_rows else {}
+        if self.are_stored:
+            self._require_known(texts.to_pylist())
         arrays, fields = list[pa.Array](), list[pa.Field]()
         for types, nested, bytes_text in self.columns:
             if not nested:
@@ -80,13 +86,15 @@ class JsonRows:
                 raise
             raise InputError(f"a row of the runs before, {shown(text.decode())}: {error}: {self.remedy}") from error
 
-    def _members(self, texts: pa.Array) -> dict[str, pa.Array]:
-        """The JSON texts of the members of rows, null where one is null or not there."""
-        names = [name for types, nested, _ in self.columns for name in ([nested] if nested else types.names)]
-        try:
-            return columns_of_members(texts.to_pylist(), names, no_others=True)
-        except LookupError as unknown:
-            raise InputError(f"rows of the runs before have a column '{unknown}', whose type is not known: {self.remedy}") from None
+    @property
+    def _names(self) -> list[str]:
+        return [name for types, nested, _ in self.columns for name in ([nested] if nested else types.names)]
+
+    def _require_known(self, texts: Sequence[bytes]) -> None:
+        """Raise InputError for a row with other columns."""
+        unknown = other_member(texts, self._names)
+        if unknown is not None:
+            raise InputError(f"rows of the runs before have a column '{unknown}', whose type is not known: {self.remedy}")
 
 
 def with_numbers(rows: pa.StructArray, paths: Sequence[tuple[str, ...]]) -> pa.StructArray:

@@ -60,6 +60,8 @@ class RawRows(NamedTuple):
     structs: pa.StructArray | None = None
     type_faults: Mapping[int, str] = {}
     """Why records have no place in the typed columns of ``structs``."""
+    fitting: pa.StructArray | None = None
+    """The rows in typed columns, as many as are sure."""
     lines: pa.Array | None = None
     line: Callable[[int], bytes] | None = None
     value: Callable[[int], dict[str, Any] | str] | None = None
@@ -137,6 +139,8 @@ def _structs(raw: RawRows, reading: Reading, sure: Bools) -> tuple[pa.StructArra
     doubles = [field.name for field in schema if pa.types.is_floating(field.type)]
     if doubles:
         sure = sure & ~pc.match_substring_regex(texts, long_members(doubles)).fill_null(False).to_numpy(zero_copy_only=False)
+    if raw.fitting is not None:
+        return raw.fitting, sure
     rows, fits = _fitting_structs(texts if sure.all() else texts.filter(pa.array(sure)), schema, reading)
     if sure.all():
         return rows, fits

@@ -27,9 +27,10 @@ def row_texts(records: pa.Array, sure: Bools, reading: Reading) -> pa.Array:
     """The texts of rows in those of records, null where they are not ``sure``; a record that turns out to need a closer look is
     no longer sure.
     """
-    if reading.taken is not None and reading.allowed is None:
-        return _texts(records, sure, _taken(reading.taken))
     dropped, added, allowed = sorted(reading.columns.about_the_change()), reading.added, reading.allowed
+    if reading.taken is not None and added is None:
+        taken, known = _taken(reading.taken), _known(allowed)
+        return _texts(records, sure, lambda record: taken(record) if known(record) else None)
     if reading.taken is None and not dropped and added is None:
         return records
 
@@ -74,3 +75,18 @@ def _taken(columns: Sequence[tuple[str, str]]) -> Callable[[bytes], bytes]:
         return b"{" + b",".join([head + bytes(texts[n]) for head, n in heads]) + b"}"
 
     return text
+
+
+def _known(allowed: frozenset[str] | None) -> Callable[[bytes], bool]:
+    """Tells whether a record has no column beside those allowed (``None``: any)."""
+    if allowed is None:
+        return lambda record: True
+    if not are_plain(sorted(allowed)):
+        return lambda record: allowed.issuperset(members_of(record))
+    decode = decoder(tuple(sorted(allowed)), no_others=True)
+
+    def known(record: bytes) -> bool:
+        decode(record)  # which raises for another one
+        return True
+
+    return known

@@ -19,14 +19,13 @@ object_of_members: Final[Callable[[Any], bytes]] = msgspec.json.Encoder().encode
 """Gives the text of an object of members, which are a dict or a ``msgspec.Struct``."""
 
 
-def columns_of_members(texts: Sequence[bytes], names: Sequence[str], *, no_others: bool = False) -> dict[str, pa.Array]:
-    """The members of these names of objects, null where one is null or not there. ``no_others``: raises ``LookupError`` with the
-    name of another member.
+def columns_of_members(texts: Sequence[bytes], names: Sequence[str]) -> dict[str, pa.Array]:
+    """The members of these names of objects, null where one is null or not there.
 
     >>> columns_of_members([b'{"a":1.50}', b'{"a":null,"b":2}'], ["a"])["a"].to_pylist()
     [b'1.50', None]
     """
-    rows = [*map(members_by(names, no_others=no_others), texts)]
+    rows = [*map(members_by(names), texts)]
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return {name: pa.array(map(_not_null, column), pa.binary()) for name, column in zip(names, columns, strict=True)}
 
@@ -36,31 +35,34 @@ def _not_null(member: msgspec.Raw) -> bytes | None:
     return None if text == _NULL else text
 
 
-def members_by(names: Sequence[str], *, no_others: bool = False) -> Callable[[bytes], Sequence[msgspec.Raw]]:
-    """Gives the members of these names of an object, null for one that it does not have. ``no_others``: raises ``LookupError``
-    with the name of another member.
+def members_by(names: Sequence[str]) -> Callable[[bytes], Sequence[msgspec.Raw]]:
+    """Gives the members of these names of an object, null for one that it does not have.
 
     >>> list(map(bytes, members_by(["a", "b"])(b'{"c":1,"a":1.50}')))
     [b'1.50', b'null']
     """
     if not are_plain(names):
-        return lambda text: _of_dict(text, names, no_others=no_others)
-    decode = decoder(tuple(names), no_others)
+        return lambda text: [members_of(text).get(name, NULL) for name in names]
+    decode, as_tuple = decoder(tuple(names)), msgspec.structs.astuple
+    return lambda text: as_tuple(decode(text))
 
-    def members(text: bytes) -> Sequence[msgspec.Raw]:
+
+def other_member(texts: Sequence[bytes], names: Sequence[str]) -> str | None:
+    """The name of a member of objects that is none of these, if there is one.
+
+    >>> other_member([b'{"a":1}', b'{"b":2}'], ["a"])
+    'b'
+    """
+    if are_plain(names):
+        decode = decoder(tuple(names), no_others=True)
         try:
-            return msgspec.structs.astuple(decode(text))
+            for text in texts:
+                decode(text)
         except msgspec.ValidationError:
-            return _of_dict(text, names, no_others=no_others)
-
-    return members
-
-
-def _of_dict(text: bytes, names: Sequence[str], *, no_others: bool) -> Sequence[msgspec.Raw]:
-    members = members_of(text)
-    if no_others and (others := members.keys() - {*names}):
-        raise LookupError(min(others))
-    return [members.get(name, NULL) for name in names]
+            pass
+        else:
+            return None
+    return next((name for text in texts for name in members_of(text) if name not in names), None)
 
 
 def are_plain(names: Sequence[str]) -> bool:

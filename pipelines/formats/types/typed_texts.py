@@ -17,7 +17,7 @@ import pyarrow.json
 from beam_joins.pipelines.formats.types.column_kind import text_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText, loads
 from beam_joins.pipelines.formats.types.json_members import columns_of_members
-from beam_joins.pipelines.formats.types.json_text import json_column
+from beam_joins.pipelines.formats.types.json_text import content_of, joined, json_column
 from beam_joins.values.arrow_types import is_json
 from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace, exact_column
@@ -58,16 +58,15 @@ def typed(texts: Sequence[bytes] | pa.Array, schema: pa.Schema, bytes_text: Byte
     read_by_arrow = pa.schema([field.with_type(pa.string()) if _is_cast(field.type) else field for field in schema])
     # what is inferred of a struct is refused where it is cast
     behavior = "infer" if any(field.type.num_fields for field in schema) else "ignore"
-    texts = texts.to_pylist() if isinstance(texts, pa.Array) else texts
-    data = b"\n".join(texts)
+    data = pa.py_buffer(content_of(joined(texts, b"\n")) if isinstance(texts, pa.Array) else b"\n".join(texts))
     options = pa.json.ParseOptions(explicit_schema=read_by_arrow, newlines_in_values=False, unexpected_field_behavior=behavior)
     try:
         if any(_is_otherwise(field.type) for field in schema if field.type.num_fields):
             raise pa.ArrowNotImplementedError
-        table = pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=len(data) + 1), options)
+        table = pa.json.read_json(pa.BufferReader(data), pa.json.ReadOptions(use_threads=False, block_size=data.size + 1), options)
         columns = [_read(table[field.name].combine_chunks(), field, bytes_of) for field in schema]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError):
-        columns = _one_by_one(texts, schema, bytes_of)
+        columns = _one_by_one(texts.to_pylist() if isinstance(texts, pa.Array) else texts, schema, bytes_of)
     return pa.record_batch(columns, schema=schema)
 
 
