@@ -32,7 +32,7 @@ def row_types(changelog: Changelog, reference: Collection[str] = ()) -> pa.Schem
     flag = changelog.columns.flag("schema")
     types = changelog.evidence.types
     try:
-        schemas = [together(changelog.name, types)] if types else list(dict.fromkeys(_schemas(changelog)))
+        schemas = [together(changelog.name, types)] if types else list(dict.fromkeys(_schemas(changelog))) or [pa.schema([])]
         whole = common_schema(schemas, of=changelog.name, remedy=f"say with {flag} what it is, or write JSON lines")
     except ValueError as error:
         raise InputError(str(error)) from error

@@ -551,8 +551,10 @@ class Job:
 
 def _has_types(changelog: Changelog, reference: Sequence[str]) -> bool:
     """Whether all files have types of values, the same ones."""
+    if changelog.keeps_texts:
+        return False
     try:
-        return not changelog.keeps_texts and row_types(changelog, reference) is not None
+        return len(row_types(changelog, reference)) > 0
     except InputError:
         return False
 

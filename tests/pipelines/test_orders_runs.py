@@ -119,7 +119,6 @@ def test_an_option_that_is_another_than_before_is_refused_by_name(run: Run, smal
             ["--foreign-key", "other"],
             "--foreign-key is other, but customer_id in the runs before: give it as it was, or --read-again orders",
         ),
-        (["--latest", "out/latest.avro"], "--latest is avro, but json lines in the runs before"),
         (["--latest="], "--latest is not given, but json lines in the runs before"),
     ):
         assert message in one_sentence(run(*BOTH, *options))
