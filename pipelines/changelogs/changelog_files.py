@@ -65,29 +65,37 @@ def find_changelog(
     keyed_later: bool = False,
 ) -> Changelog:
     """Find the files of a path or glob, with ``folders`` also of a folder, and look into them:
-    :func:`find_files` and :func:`look_into`.
+    :func:`files_of` and :func:`look_into`.
 
     Raises:
         InputError: nothing there, not a file, not readable, of an unknown format, or without one of the
         columns.
     """
+    files = tuple(replace(file, look_bytes=look_bytes) for file in files_of(name, pattern, columns, folders=folders))
+    if not files:
+        raise InputError(f"{name}: {none_at(pattern)}")
+    return look_into(name, files, columns, keyed_later=keyed_later)
+
+
+def files_of(name: str, pattern: str, columns: Columns, *, folders: bool = False) -> tuple[File, ...]:
+    """The files of a path or glob, with ``folders`` also of a folder, whose formats have the options that ``columns`` name:
+    :func:`find_files`. Raises InputError.
+    """
     if os.path.isdir(pattern) and not folders:
         _require_plain(name, pattern, ())
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
-    files = tuple(replace(file, look_bytes=look_bytes) for file in find_files(name, pattern, columns.envelopes))
-    if not files:
-        raise InputError(f"{name}: {none_at(pattern)}")
+    files = find_files(name, pattern, columns.envelopes)
     delimiter, encoding = columns.csv
     for option, is_given in {
         "schema": columns.declared and not columns.enveloped,
         "delimiter": delimiter,
         "encoding": encoding,
     }.items():
-        if is_given and not any(option in file.reader.options for file in files):
+        if files and is_given and not any(option in file.reader.options for file in files):
             having = [each for each in FORMATS if option in each.format.reader.options]
             named = titles_of(having, *(["envelopes"] if option == "schema" else []))
             raise InputError(f"{columns.flag(option)} is for {named}, and {pattern} finds none")
-    return look_into(name, files, columns, keyed_later=keyed_later)
+    return files
 
 
 def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> tuple[File, ...]:

@@ -13,26 +13,20 @@ from beam_joins.elements.content import Emit
 from beam_joins.errors import InputError, StateRefused
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable, bytes_of, parts_of
-from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord, ReadRecords, RecordReader
+from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord, ReadRecords
 from beam_joins.pipelines.changelogs.read_table import Reads, key_in_columns, paths_of, table_of
+from beam_joins.pipelines.changelogs.reader_memory import ReaderMemory
 from beam_joins.pipelines.changelogs.row_types import altered_columns, row_types
 from beam_joins.pipelines.formats.changelog_columns import KEY, Columns, enveloped
-from beam_joins.pipelines.formats.csv_schema import UNKNOWN
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.tables.unchanged import Complete
-from beam_joins.transforms.connect.runs import StateFolder, folder_for, label_of, schema_text, text_schema
+from beam_joins.transforms.connect.runs import schema_text, text_schema
 from beam_joins.transforms.connect.tables import as_arrow, declared_schema
 from beam_joins.values.schema_evolution import union_schema
 
-_SEEN: Final = "tables seen"
-"""The name under which a state remembers the tables of envelopes; a state of an earlier version does not have it."""
-_TYPES: Final = "types of"
-"""The name under which it remembers the columns of CSV files, with the label of the transform that has read them."""
-_WITHOUT_VALUES: Final = "columns without a value of"
-"""The name under which it remembers the columns that had no value, which are text."""
-_INFERRED: Final = "inferred types of"
-"""The name under which it remembers the inferred types of columns, with the label of the transform."""
+WITHOUT_VALUES: Final = "columns without a value"
+"""The name under which a reader remembers the columns that had no value, which are text."""
 
 
 class ChangelogRows(NamedTuple):
@@ -70,53 +64,20 @@ class ChangelogRows(NamedTuple):
         return Reads(self.read, made, self.reading.about.names, self.reading.columns.is_ordered, self.options)
 
 
-class ReadFiles(beam.PTransform[PBegin, Any]):
-    """The records of a changelog, which a reader makes; of the types that the runs before had, with a state."""
-
-    def __init__(
-        self, changelog: Changelog, reader: RecordReader, on_bad_record: OnBadRecord, parts: Sequence[Part] | None = None
-    ) -> None:
-        super().__init__()
-        self._changelog, self._reader, self._on_bad_record, self._parts = changelog, reader, on_bad_record, parts
-
-    def expand(self, begin: PBegin) -> Any:
-        """Apply the transform."""
-        state = folder_for(begin)
-        if state is not None:
-            self._changelog.require_all((), in_runs=True)
-        _require_table(self._changelog, state)
-        changelog = self._changelog if state is None else _typed_as_before(self._changelog, state, label_of(begin.pipeline))
-        read = ReadRecords(
-            changelog.name,
-            changelog.parts() if self._parts is None else self._parts,
-            self._reader,
-            bytes=changelog.bytes,
-            on_bad_record=self._on_bad_record,
-            remedy=f"on_bad_record='drop' {GOES_ON}",
-            beginning=changelog.beginning if self._parts is None else None,
-        )
-        return begin | "Records" >> read
-
-
-def _require_table(changelog: Changelog, state: StateFolder | None) -> None:
-    """Raise InputError for a table that no event is of, unless a run before, with this state, has seen it."""
-    seen = None if state is None else state.inputs.get(_SEEN)
-    if changelog.absent and (state is None or state.is_new or (seen is not None and changelog.files[0].table not in seen)):
-        changelog.require_table()
-    if state is not None and changelog.evidence.is_there and (state.is_new or seen is not None):
-        state.inputs[_SEEN] = sorted({*(seen or ()), *(file.table for file in changelog.files)})
-
-
-def _typed_as_before(changelog: Changelog, state: StateFolder, label: str) -> Changelog:
-    """The changelog, whose columns of CSV files are of the types that they had in the runs before, with this state."""
-    before = state.inputs.get(f"{_TYPES} {label}", {})
-    files = tuple(
-        replace(file, layout=tuple((name, before.get(name, kind)) for name, kind in file.layout)) for file in changelog.files
+def read_files(
+    changelog: Changelog, reading: Reading, on_bad_record: OnBadRecord, memory: ReaderMemory, parts: Sequence[Part] | None = None
+) -> ReadRecords:
+    """The transform that reads the records of a changelog, or of some ``parts`` of it, for a table in Python."""
+    return ReadRecords(
+        changelog.name,
+        changelog.parts() if parts is None else parts,
+        ColumnReader(reading),
+        bytes=changelog.bytes,
+        on_bad_record=on_bad_record,
+        remedy=f"on_bad_record='drop' {GOES_ON}",
+        beginning=changelog.beginning if parts is None else None,
+        left_open=memory.left_open(),
     )
-    seen = {name: kind for file in files for name, kind in file.layout if kind != UNKNOWN}
-    if seen:
-        state.inputs[f"{_TYPES} {label}"] = {**before, **seen}
-    return replace(changelog, files=files)
 
 
 class ReadFollowed(beam.PTransform[PBegin, PCollection[Any]]):
@@ -191,43 +152,40 @@ def inferred_types(changelog: Changelog) -> pa.Schema:
     return row_types(replace(changelog, columns=Columns(key=(), side=changelog.columns.side)))
 
 
-def inferred_in_runs(begin: PBegin, changelog: Changelog, inferred: pa.Schema) -> pa.Schema:
-    """The types inferred of a changelog; with a state also those of earlier runs, which may get wider. Raises InputError for
+def inferred_in_runs(memory: ReaderMemory, changelog: Changelog) -> pa.Schema:
+    """The types inferred of the new files of a changelog, and those of earlier runs, which may get wider. Raises InputError for
     files without records, where these would decide.
     """
-    state, label = folder_for(begin), f"{_INFERRED} {label_of(begin.pipeline)}"
-    if state is not None:
-        state.inputs[f"{_WITHOUT_VALUES} {label}"] = _without_values(state, label, changelog, inferred)
-    if state is not None and label in state.inputs and not state.plan.is_read_again(f"{label_of(begin.pipeline)}/Table"):
-        inferred = union_schema(text_schema(state.inputs[label]), inferred)
-        state.inputs[label] = schema_text(inferred)
-        return inferred
-    shows_types = changelog.first or not any(file.layout for file in changelog.files)
-    if not inferred.names or (state is not None and not shows_types):
-        raise InputError(
-            f"{changelog.name} have no record that shows the types of columns: give schema=, or begin with files that have some"
-        )
-    if state is not None:
-        state.inputs[label] = schema_text(inferred)
+    inferred = inferred_types(changelog)
+    memory.more[WITHOUT_VALUES] = _without_values(memory, changelog, inferred)
+    if memory.typed is not None:
+        inferred = union_schema(memory.typed, inferred)
+    else:
+        shows_types = changelog.first or not any(file.layout for file in changelog.files)
+        if not inferred.names or (memory.is_of_runs and not shows_types):
+            raise InputError(
+                f"{changelog.name} have no record that shows the types of columns: give schema=, or begin with files that have some"
+            )
+    memory.typed = inferred
     return inferred
 
 
-def _without_values(state: StateFolder, label: str, changelog: Changelog, inferred: pa.Schema) -> list[str]:
+def _without_values(memory: ReaderMemory, changelog: Changelog, inferred: pa.Schema) -> list[str]:
     """The columns that have had no value in any run; raises :class:`StateRefused` for one that now has values of another type
     than the text that it was.
     """
-    table = f"{label.removeprefix(f'{_INFERRED} ')}/Table"
-    here = {name for name in inferred.names if all(row.get(name) is None for row in changelog.first)} if changelog.first else set()
-    if label not in state.inputs or state.plan.is_read_again(table):
+    with_values = {name for row in changelog.first for name, value in row.items() if value is not None}
+    here = {*inferred.names} - with_values if changelog.first else set[str]()
+    if memory.typed is None:
         return sorted(here)
-    before = set(state.inputs.get(f"{_WITHOUT_VALUES} {label}", ()))
-    for name in sorted(before & {*inferred.names} - here):
+    before = {*memory.more.get(WITHOUT_VALUES, ())}
+    for name in sorted(before & {*inferred.names} & with_values):
         if not pa.types.is_string(kind := inferred.field(name).type):
             raise StateRefused(
                 f"{changelog.name}: column '{name}' had no value in the runs before, which made it text, and is {kind} now: give its"
-                f" whole input in this run with --beam_joins_read_again={table}, or begin with an empty state"
+                f" whole input in this run with --beam_joins_read_again={memory.table}, or begin with an empty state"
             )
-    return sorted((before & here) | (here - {*text_schema(state.inputs[label]).names}))
+    return sorted((before - with_values) | (here - {*memory.typed.names}))
 
 
 def require_columns(option: str, names: Sequence[str], schema: pa.Schema) -> None:

@@ -110,6 +110,10 @@ class Changelog:
             return "hexadecimal"
         return self.files[0].reader.bytes_text if self.files else "base64"
 
+    def compared(self, column: str) -> ComparedColumn | None:
+        """A column as its database compares it, ``None`` without a database."""
+        return None if self.table is None else self.table.compared.get(column)
+
     @property
     def keeps_texts(self) -> bool:
         """Whether rows of a file are kept as JSON texts."""

@@ -17,7 +17,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import require_seen
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.read_log import LogEntries
-from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, RequireDeletes
+from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, LeftOpen, RequireDeletes
 from beam_joins.pipelines.formats.changelog_columns import now
 from beam_joins.pipelines.formats.envelopes.debezium_json import TOMBSTONE_ALONE
 from beam_joins.pipelines.formats.file_parts import File, Part
@@ -88,7 +88,7 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
     A bad record fails the run with an InputError that names the file and the line, and ``remedy``; or is
     dropped, with this sentence as the record. ``named``: sentences begin with the ``name`` of the changelog.
     ``bytes`` is about how large the files are, and ``log`` where workers say how far they have come. Tombstones in files with a
-    ``beginning`` are required to have their deletes.
+    ``beginning`` are required to have their deletes; the number of deletes without them is left in ``left_open``.
     """
 
     def __init__(
@@ -103,10 +103,11 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
         named: bool = False,
         log: LogEntries | None = None,
         beginning: Beginning | None = None,
+        left_open: LeftOpen | None = None,
     ) -> None:
         super().__init__()
         self._name, self._parts, self._schema, self._bytes = name, parts, reader.schema, bytes
-        self._beginning = beginning
+        self._beginning, self._left_open = beginning, left_open
         self._read = ReadParts(name, reader, on_bad_record, remedy, f"{name}: " if named else "", log, beginning)
 
     def expand(self, begin: PBegin) -> Any:
@@ -120,7 +121,7 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
             rows = as_arrow(rows, self._schema, size=self._bytes)
         outputs[BAD_RECORDS].element_type = Dropped
         if self._beginning is not None:
-            _ = outputs[COUNTS] | "Require deletes" >> RequireDeletes(self._name, self._beginning.deletes)
+            _ = outputs[COUNTS] | "Require deletes" >> RequireDeletes(self._name, self._beginning.deletes, self._left_open)
         return Read(rows, outputs[BAD_RECORDS], outputs[COUNTS])
 
 

@@ -1,39 +1,29 @@
-"""The job of a command: its inputs, checked, and the rows of its result."""
+"""The job of a command: its inputs, the forms and types of their rows, and how they are read."""
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from beam_joins.columns.compared import ComparedColumn, ComparedTable, comparisons
+from beam_joins.columns.compared import ComparedTable, comparisons
 from beam_joins.errors import InputError
 from beam_joins.options.join_types import How
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord
 from beam_joins.pipelines.changelogs.row_types import AlteredColumn, altered_columns, row_types
-from beam_joins.pipelines.changelogs.sampling import is_time
-from beam_joins.pipelines.changelogs.time_units import remarks_on, require_one_unit
+from beam_joins.pipelines.changelogs.time_units import remarks_on
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LACKING, Names
 from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
-from beam_joins.pipelines.formats.json_rows import JsonRows, RowColumns, with_numbers
-from beam_joins.pipelines.formats.output_records import ChangeRecords, Made, TableRecords, TextRecords
 from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form, Kind, Reading
-from beam_joins.pipelines.formats.registry import file_format, format_of
-from beam_joins.pipelines.formats.types.json_text import iso_json
-from beam_joins.pipelines.formats.types.target_types import json_lines_type, parquet_type
-from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.write_parts import Report
-from beam_joins.transforms.connect.tables import PlainRows, TableType
-from beam_joins.values.arrow_types import is_text
 from beam_joins.values.schema_evolution import union_schema, union_type
 
 Kinds: TypeAlias = tuple[tuple[Kind, ...], ...]
@@ -102,110 +92,19 @@ class Job:
             raise InputError(f"--how {self.how} gives left rows alone: leave the columns of the right side out of --select")
         return shares
 
-    def check(self, *, in_runs: bool = False) -> None:
-        """Raise InputError for columns that are not there, those of both sides at once, and for keys that could never meet;
-        ``in_runs``: also for rows that no column orders.
-        """
-        missing = list[str]()
-        for side, changelog in enumerate(self.changelogs):
-            columns, other = changelog.columns, next((each for each in self.changelogs if each is not changelog), None)
-            of_record = (
-                *(("key", column) for column in columns.key),
-                ("timestamp_by", columns.timestamp),
-                *(("sequence_by", column) for column in (columns.sequence, *columns.within)),
-                ("apply_as_deletes", columns.delete),
-                ("apply_as_truncates", columns.truncate),
-                ("ignored", columns.ignore),
-                *(("schema", column) for column, _ in (changelog.columns.declared if changelog.files else ())),
-            )
-            named = [(columns.flag(option), column) for option, column in of_record if column is not None]
-            if side == 0:
-                named += [("--foreign-key", column) for column in self.foreign_key]
-                named += [] if self.keeps is None else [(self.keeps.option, self.keeps.column)]
-            try:
-                changelog.require_all(named, in_runs=in_runs, is_first=self._known_kinds[side] is None, other=other)
-            except InputError as error:
-                missing.append(str(error))
-        if missing:
-            raise InputError("; ".join(missing))
-        for side, changelog in enumerate(self.changelogs):
-            self._require_unaltered(side, changelog.columns.key)
-        if self.keeps is not None and self.keeps.column in self.changelogs[0].columns.about_the_change():
-            raise InputError(f"{self.keeps.option}: '{self.keeps.column}' is about the change and no column of the row")
-        for side, share in self.shares.items():
-            changelog = self.changelogs[side]
-            taken = changelog.remembered if share.columns is None else [column for column, _ in share.columns]
-            if changelog.table is None and (share.columns is None or share.allowed is not None):
-                taken = [column for column in taken if column not in changelog.remembered]
-            changelog.require_all([("--select", column) for column in taken], is_first=self._known_kinds[side] is None)
-            if (added := self._added(side)) is not None and any(added in row for row in (*changelog.first, changelog.remembered)):
-                raise InputError(f"{self.changelogs[side].name} have a column '{added}' already: {self.names.rename}")
-        if len(self.changelogs) == 2:
-            self._check_pair(*self.changelogs)
-
-    def _check_pair(self, left: Changelog, right: Changelog) -> None:
-        ordered = [each.columns for each in (left, right) if each.columns.is_ordered]
-        if len({each.sequence is None for each in ordered}) > 1:
-            flags = " and ".join(each.columns.flag("sequence_by") for each in (left, right))
-            raise InputError(f"{flags} must both name a column or both be empty: positions are compared")
-        require_one_unit(left, right)
-        columns, keys = self.foreign_key or left.columns.key, right.columns.key
-        if len(columns) != len(keys):
-            option = "--foreign-key" if self.foreign_key else left.columns.flag("key")
-            raise InputError(
-                f"{option} is of {_counted(columns)} and {right.columns.flag('key')} of {_counted(keys)}: "
-                "name as many, in the order in which they meet"
-            )
-        for column, of_key in zip(columns, keys, strict=True):
-            reference, key = left.kind_of(column), right.kind_of(of_key)
-            self._check_compared(_compared(left, column), _compared(right, of_key), reference, key)
-            if (units := _units_of_texts((left, column), (right, of_key))) is not None:
-                raise InputError(
-                    f"the {left.name}' column '{column}' is {units[0]} and the {right.name}' column '{of_key}' {units[1]}: their keys "
-                    "are texts with the digits of the unit of events, and would not meet: write both as events of one unit"
-                )
-            times = [is_time(dict(each.types).get(name, "")) for each, name in ((left, column), (right, of_key))]
-            if reference == key and True in times and times[0] != times[1]:
-                reference, key = ("times" if held else "whole numbers" for held in times)
-            if reference and key and reference != key:
-                raise InputError(
-                    f"the {left.name}' column '{column}' holds {reference} and the {right.name}' column "
-                    f"'{of_key}' {key}: {self.names.no_match}"
-                )
-        if not self.foreign_key and (kinds := self.kinds())[0] != kinds[1]:  # one side is read again, by another key
-            held = (f"of the {each.name} hold {' and '.join(kind)}" for each, kind in zip((left, right), kinds, strict=True))
-            raise InputError(f"keys {', those '.join(held)}: {self.names.no_match}")
-
-    def _check_compared(
-        self, one: ComparedColumn | None, other: ComparedColumn | None, reference: Kind | None, key: Kind | None
-    ) -> None:
-        """Raise InputError for columns of a database that it compares otherwise than the join would."""
-        if one is None or other is None:
-            return
-        try:
-            compared = one.compared_with(other)
-        except ValueError as error:
-            raise InputError(str(error)) from error
-        pair = f"{one.words} and {other.words}"
-        if reference != key:
-            raise InputError(f"{pair}, whose keys are {reference} and {key}: {self.names.no_match}; {one.made_one_with(other)}")
-        if not self.foreign_key and reference == "text" and (compared.left or compared.right):
-            keys = ",".join(self.changelogs[0].columns.key)
-            raise InputError(f"{pair}, of which equal values may have unlike texts: join them with --foreign-key {keys}")
-
     @property
     def compared(self) -> tuple[ComparedTable, ComparedTable]:
         """The tables of a join by a reference as their database compares it with the key; numbers are compared as they are."""
         left, right = self.changelogs
         refers, of_key = (
             tuple(
-                _compared(changelog, column) if kind == "text" else None for column, kind in zip(columns, self.kinds()[1], strict=True)
+                changelog.compared(column) if kind == "text" else None for column, kind in zip(columns, self.kinds()[1], strict=True)
             )
             for changelog, columns in ((left, self.foreign_key), (right, right.columns.key))
         )
         return ComparedTable(values=((REFERENCE, refers),)), ComparedTable(of_key)
 
-    def _added(self, side: int) -> str | None:
+    def added(self, side: int) -> str | None:
         """The column of the result that rows taken as they come must not have."""
         others = [share.nested for other, share in self.shares.items() if other != side and share.nested]
         return others[0] if others and self.shares[side] == Share() else None
@@ -245,6 +144,10 @@ class Job:
         """The kinds of the values in the key columns of each changelog, in words."""
         first = (tuple(kind or "text" for kind in kinds) for kinds in self.first_kinds())
         return tuple(known or kinds for known, kinds in zip(self._known_kinds, first, strict=True))
+
+    def is_first(self, side: int) -> bool:
+        """Whether no earlier run has seen the kinds of a changelog's keys."""
+        return self._known_kinds[side] is None
 
     @property
     def _known_kinds(self) -> KnownKinds:
@@ -291,7 +194,7 @@ class Job:
         for side, changelog in enumerate(self.changelogs):
             share, before = self.shares.get(side, Share(())), self.stored[side] if self.stored else None
             if before is None:
-                lacks = self._added(side) if side in self.shares else None
+                lacks = self.added(side) if side in self.shares else None
                 rows.append(StoredRows.of(share, self.forms(side), lacks, self._numbers(side)))
             else:
                 rows.append(before.grown(share, changelog.rows_have))
@@ -304,11 +207,12 @@ class Job:
         selects = list[Select | None]()
         for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored, strict=True)):
             share = self.shares.get(side)
-            of = changelog.name, changelog.rows_have, self._added(side) if share else None, self._again(side)
+            of = changelog.name, changelog.rows_have, self.added(side) if share else None, self.again(side)
             selects.append(None if share is None else rows.select(share, *of))
         return selects
 
-    def _again(self, side: int) -> str:
+    def again(self, side: int) -> str:
+        """The option that reads a changelog again."""
         return f"--read-again {self.names.sides[side].path_option}"
 
     def readings(self, *, in_types: bool) -> list[Reading]:
@@ -319,7 +223,7 @@ class Job:
         for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored, strict=True)):
             refers = side == 0 and bool(self.foreign_key)
             without = changelog.columns.about_the_change()
-            typed = self._typed(side, rows.columns) if in_types or COLUMNS in rows.forms else None
+            typed = self.typed(side, rows.columns) if in_types or COLUMNS in rows.forms else None
             allowed: frozenset[str] | None = None
             if rows.columns is not None:
                 allowed = frozenset(changelog.rows_have) if rows.has_all else None
@@ -329,12 +233,12 @@ class Job:
                 Reading(
                     columns=changelog.columns,
                     key=kinds[side],
-                    key_names=self._key_names(side),
+                    key_names=self.names_of_key(side),
                     reference=self.foreign_key if refers else (),
                     refers=kinds[1] if refers else ("text",),
                     refers_names=self.changelogs[1].columns.key if refers else (),
                     numbers=self._numbers(side),
-                    added=self._added(side) if side in self.shares else None,
+                    added=self.added(side) if side in self.shares else None,
                     rename=self.names.rename,
                     taken=rows.columns,
                     allowed=allowed and allowed.union(without),
@@ -349,7 +253,8 @@ class Job:
     def _numbers(self, side: int) -> tuple[str, ...]:
         return (self.keeps.column,) if side == 0 and self.keeps is not None else ()
 
-    def _key_names(self, side: int) -> tuple[str, ...]:
+    def names_of_key(self, side: int) -> tuple[str, ...]:
+        """The columns whose values are the key by which a changelog's rows are joined."""
         return self.changelogs[side if self.foreign_key else 0].columns.key
 
     def types(self, side: int) -> pa.Schema:
@@ -369,7 +274,7 @@ class Job:
         if known is None and not is_new and not (has_texts and changelog.files and changelog.keeps_texts):
             raise InputError(
                 f"the types of the columns of the {changelog.name} are not in the state, which an earlier version made: give "
-                f"{self._again(side)}, which reads them again"
+                f"{self.again(side)}, which reads them again"
             )
         if known is not None and not changelog.files:
             return known
@@ -417,7 +322,7 @@ class Job:
             return dict(known)
         return {**known, **{name: kind for name, kind in table.types.items() if name not in known or name not in self._altered[side]}}
 
-    def _require_unaltered(self, side: int, columns: Iterable[str]) -> None:
+    def require_unaltered(self, side: int, columns: Iterable[str]) -> None:
         """Raise InputError for columns whose values have another meaning than those that earlier runs have read."""
         if altered := [each for name in columns if (each := self._altered[side].get(name)) is not None and not each.fits]:
             raise InputError(self._said_of_altered(side, altered))
@@ -426,17 +331,17 @@ class Job:
         table = self.changelogs[side].table
         assert table is not None
         sentences = "; ".join(each.sentence for each in altered)
-        return f"{table.name} was altered: {sentences}: give {self._again(side)}, which {_READS_AGAIN}"
+        return f"{table.name} was altered: {sentences}: give {self.again(side)}, which {_READS_AGAIN}"
 
     def unfit_remedy(self, side: int) -> str:
         """The way on where a value does not fit the types of a side."""
         altered = [each for each in self._altered[side].values() if each.fits]
         return self._said_of_altered(side, altered) if altered else f"--on-bad-record=drop {GOES_ON}"
 
-    def _typed(self, side: int, columns: Sequence[tuple[str, str]] | None) -> pa.Schema:
+    def typed(self, side: int, columns: Sequence[tuple[str, str]] | None) -> pa.Schema:
         """The types of columns of a side with the names beside them, of ``None`` of all columns of its rows."""
         types = self.types(side)
-        self._require_unaltered(side, types.names if columns is None else [column for column, _ in columns])
+        self.require_unaltered(side, types.names if columns is None else [column for column, _ in columns])
         taken = columns if columns is not None else zip(types.names, types.names, strict=True)
         return pa.schema([(name, types.field(column).type if column in types.names else pa.string()) for column, name in taken])
 
@@ -445,108 +350,9 @@ class Job:
         """Whether a row of the result has the key of a right row beside the key of a left row, each of them possibly missing."""
         return bool(self.foreign_key) and 0 in LACKING.get(self.how, ())
 
-    @cached_property
-    def table_type(self) -> TableType:
-        """The types of the keys and the rows of the result, in typed columns. Raises InputError."""
-        fields = list[Any]()
-        for types, nested, _ in self._columns():
-            fields += [(nested, pa.struct(list(types)))] if nested else list(types)
-        keys = [
-            Reading(columns=changelog.columns, key=kinds, key_names=self._key_names(side)).key_type
-            for side, (changelog, kinds) in enumerate(zip(self.changelogs, self.kinds(), strict=True))
-        ]
-        key = pa.struct([("foreign_key", keys[1]), ("primary_key", keys[0])]) if self.has_combined_keys else keys[0]
-        return TableType(key, pa.struct(fields))
-
-    def _columns(self) -> list[RowColumns]:
-        """The columns of the parts of a row of the result."""
-        return [
-            RowColumns(self._typed(side, share.columns), share.nested, self.changelogs[side].bytes_text)
-            for side, share in self.shares.items()
-        ]
-
-    def texts_of_numbers(self, side: int) -> list[str]:
-        """The columns of a changelog in the result that are texts of numbers, as a database without a scale for them has these."""
-        table, share = self.changelogs[side].table, self.shares[side]
-        if table is None:
-            return []
-        names = share.columns or [(name, name) for name in self.types(side).names]
-        return [name for column, name in names if table.types.get(column, "").startswith("numeric") and self._is_text(side, column)]
-
-    def _is_text(self, side: int, column: str) -> bool:
-        types = self.types(side)
-        return column in types.names and is_text(types.field(column).type)
-
-    def plain_rows(self, option: str, as_: Made, *, in_json: bool = False, of_texts: bool = False) -> PlainRows:
-        """The columns of rows that are written as upserts, pairs and so on, ``in_json`` lines; ``of_texts``: they are columns
-        of JSON. Raises InputError for columns that no file holds.
-        """
-        self._require_apart_from_key(option, as_)
-        of_table = self.table_type
-        if of_texts:
-            of_table = of_table._replace(value=pa.struct([(field.name, pa.json_(pa.string())) for field in of_table.value]))
-        elif in_json and as_ == "upserts":
-            of_table = of_table._replace(value=with_numbers(pa.nulls(0, of_table.value), self._paths_of_numbers).type)
-        try:
-            stored = json_lines_type if in_json and as_ != "pairs" else parquet_type
-            if as_ not in ("upserts", "pairs"):
-                return PlainRows(option, of_table, stored=stored, without_key=True)
-            return PlainRows(option, of_table, None if self.has_combined_keys else self.key_names(), stored=stored)
-        except ValueError as error:
-            raise InputError(f"{option}: {str(error).removeprefix(f'{option}: ')}") from error
-
-    def _require_apart_from_key(self, option: str, as_: Made) -> None:
-        """Raise InputError for another column of the result with the name of one of the key, which takes its place."""
-        if as_ in ("changes", "rows"):
-            return
-        if self.has_combined_keys:
-            of_key: dict[str, set[tuple[int, str]]] = {"foreign_key": set(), "primary_key": set()}
-        else:
-            keys = [each.columns.key for each in self.changelogs[: 1 if self.foreign_key else 2]]
-            of_key = {name: set(enumerate(columns)) for name, *columns in zip(self.key_names(), *keys, strict=True)}
-        for side, share in self.shares.items():
-            taken = share.columns if share.columns is not None else [(name, name) for name in self.types(side).names]
-            for column, name in [("", share.nested)] if share.nested else taken:
-                if name in of_key and (side, column) not in of_key[name]:
-                    raise InputError(f"{option}: '{name}' is a column of the key and another one of the result: {self.names.rename}")
-
-    def output(self, name: str, option: str, path: str, as_: Made, owner: str = "") -> Output:
-        """An output of an option, whose suffix says its format.
-
-        Raises InputError for a column that the format does not take.
-        """
-        format_ = format_of(option, path).name
-        in_parts = self.in_parts and as_ != "table"
-        has_texts, of_json = JSON in self.result_forms, file_format(format_).of_json
-        texts, columns = partial(pc.struct_field, indices=JSON), partial(pc.struct_field, indices=COLUMNS)
-        numbers = partial(with_numbers, paths=self._paths_of_numbers)
-        records: TableRecords
-        if of_json and as_ in ("changes", "rows"):
-            records = TextRecords(of_finals=as_ == "rows")
-            row = texts if has_texts else partial(_applied, iso_json, partial(_applied, numbers, columns))
-            return Output(name, path, records, row=row, owner=owner, in_parts=in_parts)
-        of_texts = has_texts and of_json and as_ == "upserts"
-        try:
-            records = ChangeRecords(self.plain_rows(option, as_, in_json=of_json, of_texts=of_texts), as_, format_)
-        except InputError:
-            raise
-        except ValueError as error:
-            raise InputError(f"{option}: {path}: {error}") from error
-        row = partial(_applied, numbers, columns) if of_json and as_ == "upserts" else columns
-        if has_texts:
-            remedy = f"give {self._all_again()}, which reads the rows again"
-            rows = JsonRows(tuple(self._columns()), remedy, are_stored=any(self.stored or ()))
-            row = partial(_applied, rows.in_json if of_texts else rows.in_types, texts)
-        return Output(name, path, records, row=row, owner=owner, in_parts=in_parts)
-
-    @cached_property
-    def _paths_of_numbers(self) -> list[tuple[str, ...]]:
-        """The paths of the columns of the result that are texts of numbers."""
-        nested = {side: (share.nested,) if share.nested else () for side, share in self.shares.items()}
-        return [(*within, name) for side, within in nested.items() for name in self.texts_of_numbers(side)]
-
-    def _all_again(self) -> str:
-        return " ".join(map(self._again, range(len(self.names.sides))))
+    def all_again(self) -> str:
+        """The options that read all changelogs again."""
+        return " ".join(map(self.again, range(len(self.names.sides))))
 
 
 def _has_types(changelog: Changelog, reference: Sequence[str]) -> bool:
@@ -557,10 +363,6 @@ def _has_types(changelog: Changelog, reference: Sequence[str]) -> bool:
         return len(row_types(changelog, reference)) > 0
     except InputError:
         return False
-
-
-def _applied(made: Callable[[Any], Any], of: Callable[[Any], Any], values: Any) -> Any:
-    return made(of(values))
 
 
 def _of_texts(known: pa.Schema, now: pa.Schema) -> pa.Schema:
@@ -574,27 +376,6 @@ def _of_texts(known: pa.Schema, now: pa.Schema) -> pa.Schema:
     return pa.schema(list(fields.items()))
 
 
-def _compared(changelog: Changelog, column: str) -> ComparedColumn | None:
-    """The column as its database compares it."""
-    return None if changelog.table is None else changelog.table.compared.get(column)
-
-
-def _units_of_texts(*keys: tuple[Changelog, str]) -> list[str] | None:
-    """The types of two columns of times whose event keys are texts by the unit, where these cannot meet."""
-    of_events = [any(column in schema.names for schema in changelog.evidence.types) for changelog, column in keys]
-    types = [
-        next((str(schema.field(column).type) for schema in changelog.evidence.types if column in schema.names), None)
-        or dict(changelog.types).get(column, "")
-        for changelog, column in keys
-    ]
-    differ = any(of_events) and (len({*types}) > 1 or not all(of_events))
-    return types if differ and all("time" in each for each in types) else None
-
-
 def names_of(shares: Mapping[int, Share], sides: int) -> list[dict[str, str]]:
     """The names in the result of the columns of each side."""
     return [dict(shares[side].columns or ()) if side in shares else {} for side in range(sides)]
-
-
-def _counted(columns: Sequence[str]) -> str:
-    return f"the column {columns[0]}" if len(columns) == 1 else f"the columns {', '.join(columns)}"

@@ -11,6 +11,7 @@ import pyarrow as pa
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import LACKING, TO
 from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.formats.output_records import merged_changes
 from beam_joins.pipelines.results.merge_once import MergedTable
 from beam_joins.pipelines.results.output_files import Output
@@ -37,7 +38,7 @@ class MergedResult:
 
     def output(self, job: Job) -> Output:
         """The changes that are merged. Raises InputError for columns that the table does not take."""
-        return job.output(TO, "--to", self.file, "table")
+        return ResultRows(job).output(TO, "--to", self.file, "table")
 
     def looked_at(self, job: Job, inputs: Mapping[str, Any] | None) -> str:
         """The line of a dry run on the table, which is checked if it exists; ``inputs`` are those of the state after the last run.
@@ -133,7 +134,7 @@ class MergedResult:
             raise InputError(
                 f"--to: --how {job.how} with --foreign-key keeps right rows without a left one, which have no key in the table"
             )
-        rows = job.plain_rows("--to", "table")
+        rows = ResultRows(job).plain_rows("--to", "table")
         try:
             return self._target.table(TableType(rows.key_type, pa.struct(list(rows.schema))), job.key_names())
         except InputError:

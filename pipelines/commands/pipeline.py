@@ -20,6 +20,7 @@ from beam_joins.pipelines.changelogs.read_records import ReadRecords
 from beam_joins.pipelines.changelogs.read_table import ReadTable
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.join_columns import completed, has_both, join_of, refers_to_none
+from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.commands.watched_run import WatchedReport, WatchedRun, log_beside
 from beam_joins.pipelines.formats.output_records import Anew
@@ -172,7 +173,7 @@ def _result(
         forms,
         job.result_forms,
         refers=bool(refers),
-        numbers={side: job.texts_of_numbers(side) for side in job.shares},
+        numbers={side: ResultRows(job).numbers(side) for side in job.shares},
         keeps_reference=keeps_reference,
     )
     result = tuple(tables) | "Join" >> joins

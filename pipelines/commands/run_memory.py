@@ -4,16 +4,13 @@ files.
 
 from argparse import Namespace
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.progress import counted
-from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, look_into
+from beam_joins.pipelines.changelogs.input_memory import InputMemory
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
-from beam_joins.pipelines.changelogs.processed_files import SeenFiles
-from beam_joins.pipelines.changelogs.sampling import is_time
-from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning, Unpaired
+from beam_joins.pipelines.changelogs.tombstones_in_files import Unpaired
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.earlier_options import options_now
 from beam_joins.pipelines.commands.job import Job, KnownKinds, names_of
@@ -21,12 +18,9 @@ from beam_joins.pipelines.commands.runs_options import differing_options, fixed_
 from beam_joins.pipelines.commands.stored_rows import StoredRows
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns
-from beam_joins.pipelines.formats.csv_schema import UNKNOWN
-from beam_joins.pipelines.formats.envelopes.wal2json_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form
 from beam_joins.pipelines.results.counts import Tally, add_up
-from beam_joins.transforms.connect.runs import schema_text, text_schema
 
 _COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
 
@@ -105,53 +99,26 @@ class CommandMemory:
         self._read_again_before: Sequence[str] = stored.get("read again", ())
         stored = {**stored, **{side: {} for side in read_again}}
         self._first, *_ = names.sides
-        sides = {side.name: stored.get(side.name, {}) for side in names.sides}
-        self.seen = {side: SeenFiles(side, of_side.get("files")) for side, of_side in sides.items()}
-        self._columns: dict[str, tuple[str, ...]] = {side: tuple(of_side.get("columns", ())) for side, of_side in sides.items()}
-        self._types: dict[str, dict[str, str]] = {side: dict(of_side.get("types", {})) for side, of_side in sides.items()}
-        self._whole: dict[str, str | None] = {side: of_side.get("whole") for side, of_side in sides.items()}
-        self._waiting: dict[str, dict[str, int]] = {side: dict(of_side.get("waiting", {})) for side, of_side in sides.items()}
-        self._read = {side: ReadBefore(**of_side.get("transactions", {})) for side, of_side in sides.items()}
-        self._times: dict[str, dict[str, bool]] = {side: dict(of_side.get("times", {})) for side, of_side in sides.items()}
-        self._parts: dict[str, int] = {side: of_side.get("parts", 0) for side, of_side in sides.items()}
-        self._typed: dict[str, str | None] = {side: of_side.get("typed") for side, of_side in sides.items()}
+        sides: dict[str, dict[str, Any]] = {side.name: stored.get(side.name, {}) for side in names.sides}
+        keys = stored.get("keys", {})  # of versions before keys were among the rest of a side
+        self.inputs = {
+            side: InputMemory(side, {"key": keys.get(side), **of_side} if of_side else {}) for side, of_side in sides.items()
+        }
         self._database: dict[str, dict[str, str]] = {side: dict(of_side.get("database", {})) for side, of_side in sides.items()}
         """The types that columns of tables in databases had when they were read first."""
-        self._open_deletes: dict[str, int | None] = {
-            side: of_side.get("open deletes", 0) if of_side else None for side, of_side in sides.items()
-        }
-        """The deletes of Debezium's events in files whose tombstones are still to come; ``None`` before the first run."""
         self._rows = {side: StoredRows.read(of_side["rows"]) if "rows" in of_side else None for side, of_side in sides.items()}
         earlier = {side for side, of_side in sides.items() if of_side and "rows" not in of_side}
         self._forms = {side: forms if side in earlier else None for side in sides}
-        self._keys: dict[str, list[str]] = {side: key for side, key in stored.get("keys", {}).items() if side not in read_again}
         self._totals: dict[str, int] = dict(stored.get("totals", {}))
         self._select: str = stored["select"]
         self.known_names: list[dict[str, str]] | None = stored.get("names")
 
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
-        sides = {
-            side: {
-                "files": seen.stored(),
-                "types": self._types[side],
-                "typed": self._typed[side],
-                "database": self._database[side],
-                "columns": self._columns[side],
-                "whole": self._whole[side],
-                "waiting": self._waiting[side],
-                "times": self._times[side],
-                "parts": self._parts[side],
-                "transactions": self._read[side]._asdict(),
-                "rows": self._rows[side],
-                "open deletes": self._open_deletes[side],
-            }
-            for side, seen in self.seen.items()
-        }
+        sides = {side: {**of.stored(), "database": self._database[side], "rows": self._rows[side]} for side, of in self.inputs.items()}
         return {
             "options": self.options,
             "kinds": self.kinds,
-            "keys": self._keys,
             "select": self._select,
             "names": self.known_names,
             "totals": self._totals,
@@ -172,66 +139,21 @@ class CommandMemory:
     def _gone(self, side: str, arrived: Mapping[str, Sequence[File]]) -> int:
         return len({*self._read_before[side]} - {file.path for file in arrived.get(side, ())})
 
-    def waiting(self, side: str, files: Sequence[File]) -> list[File]:
-        """The parts of files, among those that earlier runs have read, that wait for the end of a
-        transaction.
-        """
-        waiting = self._waiting[side]
-        return [replace(file, start=waiting[file.path]) for file in files if file.path in waiting]
-
     def changelog(self, of: Side, files: Sequence[File], columns: Columns, table: DatabaseTable | None = None) -> Changelog:
         """The new files of one side, read as those of earlier runs were. ``table``: what the database says of the side's table.
 
         Raises InputError.
         """
-        side = of.name
-        if columns.enveloped and (key := self._keys.get(side)):
-            files, columns = [replace(file, key=tuple(key)) for file in files], replace(columns, key=tuple(key))
-        if table is not None:
-            changelog = changelog_of_table(side, files, columns, table)
-            self._keys[side] = list(changelog.columns.key)
-            return self._in_runs(side, changelog)
-        whole = self._whole[side]
-        before = None if whole is None else text_schema(whole)
-        changelog = look_into(
-            side,
-            tuple(files),
-            columns,
-            remembered=tuple(self._types[side].items()),
-            before=before,
-            read=self._read[side],
-            is_known=bool(self._columns[side]),
-            held_times=self._times[side],
-        )
+        changelog = self.inputs[of.name].changelog(files, columns, table)
         changelog.require_table()
-        if changelog.beginning is not None and (open_deletes := self._open_deletes[side]) is not None:
-            changelog = replace(changelog, beginning=Beginning("", open_deletes))
-        self._read[side] = changelog.read
-        self._waiting[side] = {each.path: each.start for each in changelog.waiting if not each.comes_again}
-        if changelog.evidence.whole is not None:
-            self._whole[side] = schema_text(changelog.evidence.whole)
-        changelog = self._in_runs(side, changelog)
-        for file in changelog.files:
-            self._keys[side] = list(file.key)
-            self._types[side] = {**{name: kind for name, kind in file.layout if kind != UNKNOWN}, **self._types[side]}
-        held = {name: is_time(kind) for name, kind in changelog.types}
-        self._times[side] = {**{name: held_time for name, held_time in held.items() if held_time is not None}, **self._times[side]}
-        return changelog
-
-    def _in_runs(self, side: str, changelog: Changelog) -> Changelog:
-        """The changelog with the columns of earlier runs, and its parts numbered behind theirs."""
-        changelog = replace(changelog, remembered=self._columns[side], first_part=self._parts[side])
-        self._columns[side] = changelog.rows_have
-        self._parts[side] += len(changelog.parts())
         return changelog
 
     @property
     def of_earlier_runs(self) -> dict[str, Any]:
         """What earlier runs have seen, as arguments of :class:`~beam_joins.pipelines.commands.job.Job`."""
-        types = tuple(None if text is None else text_schema(text) for text in self._typed.values())
         return {
             "known_kinds": self.kinds,
-            "known_types": types,
+            "known_types": tuple(each.typed for each in self.inputs.values()),
             "known_database": tuple(self._database.values()),
             "known_names": self.known_names,
             "stored": tuple(self._rows.values()),
@@ -265,16 +187,16 @@ class CommandMemory:
         self._database = {each.name: job.database_types(side) for side, each in enumerate(job.changelogs)}
         job.selects()
         self._rows = {each.name: rows for each, rows in zip(job.changelogs, job.rows_stored, strict=True)}
-        types = {each.name: job.types_to_remember(side) for side, each in enumerate(job.changelogs)}
-        self._typed = {name: None if each is None else schema_text(each) for name, each in types.items()}
+        for side, memory in enumerate(self.inputs.values()):
+            memory.typed = job.types_to_remember(side)
 
     def in_all(self, tallies: Sequence[Tally], anew: Collection[str]) -> list[Tally]:
         """The tallies of a run; those that count rows of a table count them as they are now, and not how many
         more there are. ``anew`` are those that count all rows of a table that begins anew.
         """
-        for side, open_deletes in self._open_deletes.items():
+        for side, memory in self.inputs.items():
             of_side = Unpaired.sum(Unpaired.counted_by(tally) for tally in tallies if tally.place == side)
-            self._open_deletes[side] = max(0, (open_deletes or 0) + of_side.deletes - of_side.tombstones)
+            memory.open_deletes = of_side.left_open(memory.open_deletes or 0)
         place = self._first.name
         sums = {tally.what: tally.records for tally in add_up(tallies).values() if tally.place == place}
         for what in _COUNTED:

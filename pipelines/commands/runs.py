@@ -19,9 +19,11 @@ from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.job_checks import check
 from beam_joins.pipelines.commands.merged_result import MergedResult
 from beam_joins.pipelines.commands.pipeline import StartRunner, run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
+from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.commands.run_memory import CommandMemory, memory_of, state_name
 from beam_joins.pipelines.commands.runs_options import (
     changes_as,
@@ -107,7 +109,7 @@ class Runs:
             memory = memory_of(self._names, self._args, folder.inputs, is_new=folder.is_new)
             memory.require_all(arrived)
             self._forget(folder)
-            new, remarks = self._new(folder, {side: seen.unseen(arrived[side]) for side, seen in memory.seen.items()})
+            new, remarks = self._new(folder, {side: of.files.unseen(arrived[side]) for side, of in memory.inputs.items()})
             if missing := [side for side, files in new.items() if not files and (folder.is_new or side in memory.read_again)]:
                 if self._args.follow:
                     return None
@@ -117,7 +119,7 @@ class Runs:
             if not any(new.values()) and not remarks and not memory.is_changed:
                 self._look_at_target(memory, new, folder)
                 return None
-            read = {side: [*memory.waiting(side, arrived[side]), *files] for side, files in new.items()}
+            read = {side: [*memory.inputs[side].waiting(arrived[side]), *files] for side, files in new.items()}
             job = self._job(memory, read, tuple(self._made))
             self._made = []
             outputs = tuple(self._output(name, folder.run, job) for name in self._places)
@@ -128,7 +130,7 @@ class Runs:
                 self._merged.prepare(job, folder)
             in_folders = {side: files for side, files in new.items() if side not in self._args.inputs}
             for side, files in in_folders.items():
-                memory.seen[side].add(files)
+                memory.inputs[side].files.add(files)
             exports.started(job, outputs, folder.run)
             with Staging(outputs) as staging:
                 report: Report
@@ -136,7 +138,7 @@ class Runs:
                 with progress.phase("finishing"):
                     moves = _whole(staging, outputs, report)
                     for side, files in in_folders.items():
-                        memory.seen[side].require_unchanged(files)
+                        memory.inputs[side].files.require_unchanged(files)
                     report = replace(report, tallies=memory.in_all(report.tallies, anew))
                     folder.inputs[state_name(self._names)] = memory.stored()
                     with interruption.later():
@@ -207,7 +209,7 @@ class Runs:
             **memory.of_earlier_runs,
             **what_is_made(self._names, self._args),
         )
-        job.check(in_runs=True)
+        check(job, in_runs=True)
         return job
 
     def _output(self, name: str, number: int, job: Job) -> Output:
@@ -218,7 +220,7 @@ class Runs:
                 f"{path} is there already, and is not of a run with {self._args.state_dir}: name another folder for the "
                 "changes, or move it away"
             )
-        return job.output(name, f"--{name}", path, "rows" if name == LATEST else changes_as(self._args), place)
+        return ResultRows(job).output(name, f"--{name}", path, "rows" if name == LATEST else changes_as(self._args), place)
 
 
 def _whole(staging: Staging, outputs: Sequence[Output], report: Report) -> list[Move]:

@@ -15,8 +15,10 @@ from beam_joins.pipelines.commands.absent_defaults import without_absent_default
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
 from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.job_checks import check
 from beam_joins.pipelines.commands.pipeline import run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
+from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.commands.run_memory import CommandMemory
 from beam_joins.pipelines.commands.runner_setup import any_runner
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, descriptions, refuse_same
@@ -63,9 +65,10 @@ def job_alone(
         **({} if memory is None else memory.of_earlier_runs),
         **what_is_made(names, args),
     )
-    job.check(in_runs=bool(args.state_dir))
+    check(job, in_runs=bool(args.state_dir))
     as_: dict[str, Made] = {CHANGES: changes_as(args), LATEST: "rows"}
-    return job, tuple(job.output(name, flags[name], path, as_[name]) for name, path in written.items())
+    rows = ResultRows(job)
+    return job, tuple(rows.output(name, flags[name], path, as_[name]) for name, path in written.items())
 
 
 def _changelog(side: Side, args: Namespace, look_bytes: int, memory: CommandMemory | None) -> Changelog:
@@ -79,7 +82,7 @@ def _changelog(side: Side, args: Namespace, look_bytes: int, memory: CommandMemo
         return replace(changelog, beginning=None)
     if memory is not None:
         there = find_files(side.name, side.path(args), columns.envelopes)
-        new = [*memory.waiting(side.name, there), *memory.seen[side.name].unseen(there)]
+        new = [*memory.inputs[side.name].waiting(there), *memory.inputs[side.name].files.unseen(there)]
         return memory.changelog(side, [replace(file, look_bytes=look_bytes) for file in new], columns)
     return find_changelog(side.name, side.path(args), columns, look_bytes=look_bytes, folders=bool(args.state_dir))
 

@@ -378,7 +378,7 @@ def test_objects_are_text_in_inferred_columns_and_no_dot_of_a_key_leads_into_tex
     with pytest.raises(
         ValueError, match=r"key=\['who.id'\]: column 'who' has the type extension<arrow.json> and no columns: give schema= with a"
     ):
-        ReadChangelog("a.jsonl", key="who.id", schema="inferred")
+        _ = beam.Pipeline() | ReadChangelog("a.jsonl", key="who.id", schema="inferred")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])

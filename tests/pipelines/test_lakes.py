@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -110,7 +111,7 @@ def test_each_reader_refuses_a_table_of_a_lake(beam_joins: Run) -> None:
     with pytest.raises(InputError, match="stock is a Delta table"):
         ReadGrowingFiles("stock/*.parquet", timestamp_by="id")
     with pytest.raises(InputError, match="stock is a Delta table"):
-        ReadChangelog("stock/*.parquet", key="id", timestamp_by="id")
+        _ = beam.Pipeline() | ReadChangelog("stock/*.parquet", key="id", timestamp_by="id")
     for more in ([], ["--state-dir=st"]):
         ran = beam_joins("table", "--input=stock", "--key=id", "--latest=l.jsonl", *more)
         assert refused(ran).startswith("rows: stock is a Delta table, whose log (in _delta_log) says which of its files count")

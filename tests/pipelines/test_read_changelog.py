@@ -126,10 +126,11 @@ def test_records_that_nothing_else_orders_are_in_the_order_of_the_file(path: str
 def test_a_machine_that_has_another_file_refuses_it(tmp_path: Path, content: str | None, message: str) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"id": 1, "at": 1}')
-    read = ReadChangelog(str(path), key="id", timestamp_by="at")
+    pipeline = beam.Pipeline()
+    _ = pipeline | ReadChangelog(str(path), key="id", timestamp_by="at")
     path.unlink() if content is None else path.write_text(content)
     with pytest.raises(InputError, match=f"{path}{message}.*: all machines must reach"):
-        changes_of(read)
+        pipeline.run()
 
 
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,11 +172,11 @@ def test_files_in_several_units_are_the_same_instants(tmp_path: Path) -> None:
     assert [(change.timestamp, change.position) for change in made] == [(1_000_000 * at, 1_000_000 * at) for at in seconds]
 
 
-def test_times_of_day_are_refused_at_construction(tmp_path: Path) -> None:
+def test_times_of_day_are_refused_when_the_pipeline_is_built(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1], "at": pa.array([1], pa.time64("us"))}), tmp_path / "a.parquet")
     sentence = "has times of day in column 'at' (time64[us]): take a column with the date as well"
     with pytest.raises(ValueError, match=re.escape(sentence)):
-        ReadChangelog(f"{tmp_path}/a.parquet", key="id", timestamp_by="at")
+        _ = beam.Pipeline() | ReadChangelog(f"{tmp_path}/a.parquet", key="id", timestamp_by="at")
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "csv"])
@@ -220,10 +221,6 @@ TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
         ({"key": "id", "timestamp_by": ""}, "timestamp_by=.*: give the column with the event time"),
         ({"key": "id", "apply_as_truncates": {"op": ["t"]}}, "apply_as_truncates= needs timestamp_by= or sequence_by=: a truncate"),
         ({"key": None, "timestamp_by": "at"}, "key=None: give the name of a column, or several"),
-        ({"key": "id", "timestamp_by": "when"}, "no column 'when' .* has id, shop, price, at, lsn, op"),
-        ({"key": "nr", "timestamp_by": "at"}, "no column 'nr'"),
-        ({"key": "id", "timestamp_by": "at", "sequence_by": ["lsn", "nr"]}, "no column 'nr'"),
-        ({"key": "id", "timestamp_by": "at", "schema": pa.schema({"idd": pa.int64()})}, "no column 'idd' .schema=."),
         ({"key": "id", "timestamp_by": "at", "timestamp_unit": "h"}, "timestamp_unit='h': choose one of 'us', 'ms', 's', 'ns'"),
         (
             {"key": "id", "timestamp_by": "at", "apply_as_upserts": {"op": ["N"]}},
@@ -233,9 +230,29 @@ TIMESTAMP = {"type": "long", "logicalType": "timestamp-millis"}
     ],
 )
 def test_wrong_options_are_refused_at_construction(tmp_path: Path, options: Any, sentence: str) -> None:
-    write_json_lines(tmp_path / "rows.jsonl")
     with pytest.raises(ValueError, match=sentence):
         ReadChangelog(str(tmp_path / "rows.jsonl"), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"key": "id", "timestamp_by": "when"}, "no column 'when' .* has id, shop, price, at, lsn, op"),
+        ({"key": "nr", "timestamp_by": "at"}, "no column 'nr'"),
+        ({"key": "id", "timestamp_by": "at", "sequence_by": ["lsn", "nr"]}, "no column 'nr'"),
+        ({"key": "id", "timestamp_by": "at", "schema": pa.schema({"idd": pa.int64()})}, "no column 'idd' .schema=."),
+        ({"key": "id", "timestamp_by": "at", "except_columns": ["nr"]}, "no column 'nr' .except_columns=."),
+    ],
+)
+def test_columns_that_no_record_has_are_refused_when_the_pipeline_is_built(tmp_path: Path, options: Any, sentence: str) -> None:
+    write_json_lines(tmp_path / "rows.jsonl")
+    with pytest.raises(InputError, match=sentence):
+        _ = beam.Pipeline() | ReadChangelog(str(tmp_path / "rows.jsonl"), **options)
+
+
+def test_a_path_without_a_file_is_refused_when_the_pipeline_is_built(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no file .*rows.jsonl"):
+        _ = beam.Pipeline() | ReadChangelog(str(tmp_path / "rows.jsonl"), key="id", timestamp_by="at")
 
 
 @pytest.mark.parametrize(
@@ -418,7 +435,9 @@ def test_a_feed_with_old_values_beside_new_ones_gives_the_rows_of_its_last_versi
 def test_a_column_of_truncates_that_no_record_has_is_named_with_its_option(tmp_path: Path) -> None:
     write_json_lines(tmp_path / "rows.jsonl")
     with pytest.raises(ValueError, match=r"no column 'kind' \(apply_as_truncates=\)"):
-        ReadChangelog(str(tmp_path / "rows.jsonl"), key="id", timestamp_by="at", apply_as_truncates={"kind": ["t"]})
+        _ = beam.Pipeline() | ReadChangelog(
+            str(tmp_path / "rows.jsonl"), key="id", timestamp_by="at", apply_as_truncates={"kind": ["t"]}
+        )
 
 
 class Product(NamedTuple):

@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import apache_beam as beam
 import pyarrow as pa
 import pytest
 
@@ -171,4 +172,4 @@ def test_other_values_of_schema_are_refused() -> None:
         ReadChangeEvents("t.jsonl", format="debezium", schema="all")  # type: ignore[arg-type]
     path = lines("t.jsonl", {"schema": schema_of(COLUMNS[:1]), "payload": event({"id": 1})})
     with pytest.raises(ValueError, match="have no column 'idd' .key=.: t.jsonl has .*id"):
-        ReadChangeEvents(path, format="debezium", key="idd")
+        _ = beam.Pipeline() | ReadChangeEvents(path, format="debezium", key="idd")

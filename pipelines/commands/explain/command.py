@@ -76,18 +76,20 @@ def _explain(args: argparse.Namespace) -> None:
     from beam_joins.pipelines.commands.explain.drawing import draw
     from beam_joins.pipelines.commands.explain.events import ExplainedSide, events_of, position_texts
     from beam_joins.pipelines.commands.job import Job
+    from beam_joins.pipelines.commands.job_checks import check
 
     foreign_key = names_in(args.foreign_key or "")
     by_default = _take_defaults(args)
     looked_at, remarks = without_absent_defaults(EXPLAIN.sides, by_default, [_changelog(side, args) for side in EXPLAIN.sides])
-    Job(
+    job = Job(
         names=EXPLAIN,
         changelogs=looked_at,
         select=EXPLAIN.select(args),
         how=args.how,
         foreign_key=foreign_key,
         on_bad_record="fail",
-    ).check()
+    )
+    check(job)
     for changelog in looked_at:
         if fault := next(filter(None, map(changelog.columns.fault, changelog.first)), None):
             raise InputError(f"{changelog.name}: {changelog.files[0].shown}: {fault}")

@@ -1,29 +1,29 @@
 """ReadChangelog: reads the table of a changelog of rows in files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 from apache_beam.pvalue import PBegin
 
 from beam_joins.elements.content import Emit
 from beam_joins.options.spans import Span
-from beam_joins.pipelines.changelogs.changelog_files import find_changelog
+from beam_joins.pipelines.changelogs.changelog_files import files_of
 from beam_joins.pipelines.changelogs.changelog_rows import (
+    WITHOUT_VALUES,
     ChangelogRows,
-    ReadFiles,
     checked_schema,
     inferred_in_runs,
-    inferred_types,
+    read_files,
     reading_of,
     require_columns,
     top_columns,
 )
-from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
+from beam_joins.pipelines.changelogs.reader_memory import ReaderMemory
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.csv import layout_by
 from beam_joins.pipelines.systems.files.changelog_options import Operations, options_of_columns, plain_columns
@@ -32,6 +32,8 @@ from beam_joins.transforms.connect.tables import plain_schema
 from beam_joins.values.schema_union import common_schema
 
 __all__ = ["ReadChangelog"]
+_IS_TYPED: Final = "is typed"
+"""The name under which a reader remembers whether the files of the first run say the types of their columns."""
 
 
 class ReadChangelog(ReadTable):
@@ -147,41 +149,62 @@ def _rows_of(
     path: str, columns: Columns, key: Sequence[str], schema: Any, omitted: Sequence[str], on_bad_record: OnBadRecord
 ) -> Callable[[PBegin], ChangelogRows]:
     """The rows, in each run, of files whose records are rows, with the columns that the options name."""
-    changelog, is_inferred = find_changelog("the files", path, columns), schema == "inferred"
-    tops = top_columns(key, changelog.seen)
-    changelog = replace(changelog, columns=replace(columns, key=tops))
-    if isinstance(schema, str):
-        schema = inferred_types(changelog) if is_inferred else _schema_of(changelog)
-    of_order = ("timestamp_by", columns.timestamp), *(("sequence_by", name) for name in (columns.sequence, *columns.within))
-    of_operation = ("apply_as_deletes", columns.delete), ("apply_as_truncates", columns.truncate), ("ignored", columns.ignore)
-    named = [(columns.flag(option), name) for option, name in (*(("key", top) for top in tops), *of_order, *of_operation)]
-    named += [("schema=", name) for name in (() if schema is None else schema.names)]
-    changelog.require_all([(option, name) for option, name in (*named, *(("except_columns=", each) for each in omitted)) if name])
-    if schema is not None and schema.names:
-        require_columns("key", key, schema)
-    if schema is not None and not is_inferred:
-        files = tuple(replace(file, layout=layout_by(schema, file.layout), declared=tuple(schema.names)) for file in changelog.files)
-        changelog = replace(changelog, files=files)
-
     options = {"key": list(key), "except_columns": sorted(omitted), **options_of_columns(columns)}
 
     def of_run(begin: PBegin) -> ChangelogRows:
-        typed = inferred_in_runs(begin, changelog, schema) if is_inferred else schema
-        reading = reading_of(changelog.columns, key, typed, omitted, is_inferred=is_inferred)
-        return ChangelogRows(ReadFiles(changelog, ColumnReader(reading), on_bad_record), reading, key, options)
+        memory = ReaderMemory(begin, "the files", _earlier_memory)
+        files = memory.new(files_of("the files", path, columns), path)
+        changelog = memory.changelog(files, columns)
+        tops = top_columns(key, changelog.rows_have)
+        changelog = replace(changelog, columns=replace(changelog.columns, key=tops))
+        typed = schema
+        if isinstance(schema, str):
+            typed = inferred_in_runs(memory, changelog) if schema == "inferred" else _declared_in_runs(memory, changelog)
+        of_order = ("timestamp_by", columns.timestamp), *(("sequence_by", name) for name in (columns.sequence, *columns.within))
+        of_operation = ("apply_as_deletes", columns.delete), ("apply_as_truncates", columns.truncate), ("ignored", columns.ignore)
+        named = [(columns.flag(option), name) for option, name in (*(("key", top) for top in tops), *of_order, *of_operation)]
+        of_values = [*(("schema=", name) for name in (() if isinstance(schema, str) or schema is None else schema.names))]
+        of_values += [("except_columns=", name) for name in omitted]
+        named += [each for each in of_values if each[1] not in changelog.remembered]
+        required = [(option, name) for option, name in named if name]
+        changelog.require_all(required, in_runs=memory.is_of_runs, is_first=memory.is_new)
+        if typed is not None and typed.names:
+            require_columns("key", key, typed)
+        if typed is not None and schema != "inferred":
+            layouts = [layout_by(typed, file.layout) for file in changelog.files]
+            declared = tuple(typed.names)
+            files = [replace(file, layout=each, declared=declared) for file, each in zip(changelog.files, layouts, strict=True)]
+            changelog = replace(changelog, files=tuple(files))
+        memory.keep()
+        reading = reading_of(changelog.columns, key, typed, omitted, is_inferred=schema == "inferred")
+        return ChangelogRows(read_files(changelog, reading, on_bad_record, memory), reading, key, options)
 
     return of_run
 
 
-def _schema_of(changelog: Changelog) -> pa.Schema | None:
-    """The columns of the first file, where all files say which they have, whose values then are typed without
-    being asked for: in the types that hold what all files have in them, such as milliseconds and microseconds.
+def _earlier_memory(inputs: Mapping[str, Any], label: str) -> dict[str, Any]:
+    """The memory that earlier versions have kept: the types of columns, and no files."""
+    earlier = {
+        "types": inputs.get(f"types of {label}/Rows"),
+        "typed": inputs.get(f"inferred types of {label}"),
+        WITHOUT_VALUES: inputs.get(f"columns without a value of {label}"),
+    }
+    return {name: value for name, value in earlier.items() if value is not None}
+
+
+def _declared_in_runs(memory: ReaderMemory, changelog: Changelog) -> pa.Schema | None:
+    """The columns of the first file of all runs, where all files of the first run say which they have, whose values then are
+    typed without being asked for: in the types that hold what all files have in them, such as milliseconds and
+    microseconds.
     """
-    if not all(file.reader.columnar for file in changelog.files):
+    is_typed = memory.more.setdefault(_IS_TYPED, all(file.reader.columnar for file in changelog.files))
+    if not is_typed:
         return None
-    schemas = [plain_schema(schema) for file in changelog.files if (schema := file.reader.schema(file)) is not None]
+    of_files = [file.reader.schema(file) for file in changelog.files]
+    schemas = [*filter(None, [memory.typed]), *(plain_schema(schema) for schema in of_files if schema is not None)]
     names = schemas[0].names
     try:
-        return common_schema([pa.schema([field for field in schema if field.name in names]) for schema in schemas])
+        memory.typed = common_schema([pa.schema([field for field in schema if field.name in names]) for schema in schemas])
     except ValueError:  # the run names the file whose values do not fit
-        return schemas[0]
+        memory.typed = schemas[0]
+    return memory.typed

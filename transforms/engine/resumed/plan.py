@@ -60,6 +60,10 @@ class Plan:
         decision = self.decisions.get(stage.rpartition("/")[0])
         return decision is None or decision.verdict == "kept"
 
+    def had(self, label: str) -> bool:
+        """Whether the last run had a transform of this label."""
+        return label in self.before.transforms
+
     def is_read_again(self, label: str) -> bool:
         """Whether a transform reads its whole input again."""
         return label in self.read_again or label in self.whole

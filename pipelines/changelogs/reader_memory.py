@@ -1,0 +1,81 @@
+"""The memory of a reader in Python: with a state it reads the files that no run has read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from apache_beam.pvalue import PBegin
+from xxhash import xxh3_64_hexdigest
+
+from beam_joins.errors import InputError
+from beam_joins.pipelines.base.paths import none_at
+from beam_joins.pipelines.changelogs.input_memory import InputMemory
+from beam_joins.pipelines.changelogs.tombstones_in_files import LeftOpen
+from beam_joins.pipelines.formats.file_parts import File
+from beam_joins.transforms.connect.runs import StateFolder, before_run, folder_for, label_of
+
+_READ: Final = "read by"
+"""The name under which a state has the memory of a reader, with the label of the transform."""
+Earlier = Callable[[Mapping[str, Any], str], dict[str, Any]]
+"""Gives the memory of a reader of a label in the ``inputs`` of a state whose version had another form of it."""
+
+
+class ReaderMemory(InputMemory):
+    """The memory of a reader that is applied at ``begin``; it counts when the run does. A pipeline without a state has none, and
+    reads all files.
+
+    ``earlier`` gives the memory that an earlier version has kept. A reader whose table has gone from the pipeline, or is read
+    again, remembers nothing.
+    """
+
+    def __init__(self, begin: PBegin, name: str, earlier: Earlier) -> None:
+        self._pipeline, self._state = begin.pipeline, folder_for(begin)
+        label = label_of(begin.pipeline)
+        self.table, self._place = f"{label}/Table", f"{_READ} {label}"
+        stored: Mapping[str, Any] = {}
+        if self._state is not None and not self._state.plan.is_read_again(self.table):
+            inputs = self._state.inputs
+            if self._place not in inputs:
+                stored = earlier(inputs, label)
+            elif self._state.plan.had(self.table):
+                stored = inputs[self._place]
+        super().__init__(name, stored)
+        self._new: Sequence[File] = ()
+
+    @property
+    def is_of_runs(self) -> bool:
+        """Whether the pipeline has a state."""
+        return self._state is not None
+
+    def new(self, files: Sequence[File], pattern: str) -> list[File]:
+        """The files among those that a pattern finds which no run has read, behind parts of others that wait. Raises InputError
+        where there is none and was none before.
+        """
+        if not files and not len(self.files):
+            raise InputError(f"{self._name}: {none_at(pattern)}")
+        self._new = self.files.unseen(files)
+        return [*self.waiting(files), *self._new]
+
+    def left_open(self) -> LeftOpen | None:
+        """The place where workers leave the number of deletes whose tombstones are still to come; ``None`` without a state."""
+        if self._state is None:
+            return None
+        return LeftOpen(self._state.files, self._state.name_of_run(f"{xxh3_64_hexdigest(self._place.encode())}.open"))
+
+    def keep(self) -> None:
+        """Remember all of it when the run is committed, the new files among it."""
+        if self._state is not None:
+            before_run(self._pipeline, partial(self.files.add, self._new))
+            self._state.before_commit.append(partial(self._commit, self._state))
+
+    def _commit(self, state: StateFolder) -> None:
+        self.files.require_unchanged(self._new)
+        left_open = self.left_open()
+        count = None if left_open is None else left_open.left()
+        self.open_deletes = (self.open_deletes or 0) if count is None else count
+        state.inputs[self._place] = self.stored()
+
+    def keep_nothing(self, more: Mapping[str, Any]) -> None:
+        """Remember ``more`` alone when the run is committed: its files are read again by the next one."""
+        if self._state is not None:
+            self._state.inputs[self._place] = dict(more)
