@@ -1,6 +1,7 @@
 """The memory of a reader in Python: with a state it reads the files that no run has read."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import none_at
+from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.input_memory import InputMemory
 from beam_joins.pipelines.changelogs.tombstones_in_files import LeftOpen
 from beam_joins.pipelines.formats.file_parts import File
@@ -16,6 +18,7 @@ from beam_joins.transforms.connect.runs import StateFolder, before_run, folder_f
 
 _READ: Final = "read by"
 """The name under which a state has the memory of a reader, with the label of the transform."""
+_log: Final = logging.getLogger(__name__)
 Earlier = Callable[[Mapping[str, Any], str], dict[str, Any]]
 """Gives the memory of a reader of a label in the ``inputs`` of a state whose version had another form of it."""
 
@@ -33,8 +36,10 @@ class ReaderMemory(InputMemory):
         label = label_of(begin.pipeline)
         self.table, self._place = f"{label}/Table", f"{_READ} {label}"
         stored: Mapping[str, Any] = {}
-        if self._state is not None and not self._state.plan.is_read_again(self.table):
-            inputs = self._state.inputs
+        inputs: Mapping[str, Any] = {} if self._state is None else self._state.inputs
+        is_read_again = self._state is not None and self._state.plan.is_read_again(self.table)
+        self._read_before: Collection[str] = inputs.get(self._place, {}).get("files", ()) if is_read_again else ()
+        if self._state is not None and not is_read_again:
             if self._place not in inputs:
                 stored = earlier(inputs, label)
             elif self._state.plan.had(self.table):
@@ -53,6 +58,8 @@ class ReaderMemory(InputMemory):
         """
         if not files and not len(self.files):
             raise InputError(f"{self._name}: {none_at(pattern)}")
+        if gone := len({*self._read_before} - {file.path for file in files}):
+            _log.warning("%s is read again without %s of the runs before, not there any more", self._name, counted(gone, "file"))
         self._new = self.files.unseen(files)
         return [*self.waiting(files), *self._new]
 

@@ -23,7 +23,8 @@ class ReadChangeEvents(ReadTable):
     Changes of one transaction have one position where the format tells transactions apart (``docs/envelopes.md`` has a
     table).
 
-    * ``path``: a path or a glob, on any filesystem that Beam knows. Files of JSON lines may be compressed.
+    * ``path``: a path or a glob, on any filesystem that Beam knows. With a state a run reads the files that no run has read;
+      one that has changed since is refused. Files of JSON lines may be compressed.
     * ``format``: the envelopes of the rows: ``"debezium"`` (with a schema or without, or unwrapped; in JSON, Avro, Parquet
       or Arrow), ``"wal2json"`` (formats 1 and 2) or ``"maxwell"``.
     * ``table``: the table whose rows count, by its full name or the last part of it; by default all rows.
@@ -41,9 +42,9 @@ class ReadChangeEvents(ReadTable):
 
     A dot in the name of a key column leads into a nested one.
 
-    Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.InputError`, a ``ValueError`` too, if
-    no file matches, one cannot be read, the key is not known, or no row has a column that an option names; and in the run,
-    naming file and line, for an event that is none of the format, and for a row with other columns than the first 10,000
+    Raises ``ValueError`` at construction for a wrong option; and :class:`~beam_joins.InputError`, a ``ValueError`` too, when it
+    is applied, if no file matches, one cannot be read, the key is not known, or no row has a column that an option names, and
+    in the run, naming file and line, for an event that is none of the format, and for a row with other columns than the first 10,000
     said. Events about no row are counted (``skipped_transaction_metadata``, ... in the namespace ``beam_joins``).
 
     >>> import tempfile

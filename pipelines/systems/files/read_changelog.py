@@ -40,7 +40,8 @@ class ReadChangelog(ReadTable):
     r"""Reads the table of a changelog in files: each record is a row, with columns for key, time, sequence and
     delete. Change events of a CDC tool are read by :class:`~beam_joins.io.ReadChangeEvents`.
 
-    * ``path``: a path or a glob, on any filesystem that Beam knows. The suffix says the format: JSON lines and CSV with a
+    * ``path``: a path or a glob, on any filesystem that Beam knows. With a state a run reads the files that no run has read;
+      one that has changed since is refused. The suffix says the format: JSON lines and CSV with a
       header, also ``.gz``, ``.bz2`` and ``.zst``; Avro; Parquet; Arrow IPC; MessagePack (extra
       ``msgpack``). Large files are read in parts, side by side.
     * ``key``: the columns of the primary key, ``"id"`` or ``["region", "id"]``.
@@ -86,9 +87,9 @@ class ReadChangelog(ReadTable):
     ``with_outputs()`` has a sentence for each bad record; records with a null key or sequence are dropped and counted by
     the table.
 
-    Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.InputError`, a ``ValueError`` too,
-    if no file matches, one cannot be read, or no record has a column that an option names; and in the run, naming file
-    and line, for a bad record.
+    Raises ``ValueError`` at construction for a wrong option; and :class:`~beam_joins.InputError`, a ``ValueError`` too, when it
+    is applied, if no file matches, one cannot be read, or no record has a column that an option names, and in the run,
+    naming file and line, for a bad record.
 
     >>> import tempfile
     >>> import apache_beam as beam
