@@ -76,7 +76,7 @@ def read_files(
         on_bad_record=on_bad_record,
         remedy=f"on_bad_record='drop' {GOES_ON}",
         beginning=changelog.beginning if parts is None else None,
-        left_open=memory.left_open(),
+        left_open=memory.left_open,
     )
 
 

@@ -17,12 +17,13 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import require_seen
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.read_log import LogEntries
-from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, LeftOpen, RequireDeletes
+from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, RequireDeletes
 from beam_joins.pipelines.formats.changelog_columns import now
 from beam_joins.pipelines.formats.envelopes.debezium_json import TOMBSTONE_ALONE
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.transforms.connect.metrics import NAMESPACE
+from beam_joins.transforms.connect.runs import Handed
 from beam_joins.transforms.connect.tables import as_arrow
 
 OnBadRecord = Literal["fail", "drop"]
@@ -88,7 +89,7 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
     A bad record fails the run with an InputError that names the file and the line, and ``remedy``; or is
     dropped, with this sentence as the record. ``named``: sentences begin with the ``name`` of the changelog.
     ``bytes`` is about how large the files are, and ``log`` where workers say how far they have come. Tombstones in files with a
-    ``beginning`` are required to have their deletes; the number of deletes without them is left in ``left_open``.
+    ``beginning`` are required to have their deletes; the number of deletes without them is handed on by ``left_open``.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
         named: bool = False,
         log: LogEntries | None = None,
         beginning: Beginning | None = None,
-        left_open: LeftOpen | None = None,
+        left_open: Handed | None = None,
     ) -> None:
         super().__init__()
         self._name, self._parts, self._schema, self._bytes = name, parts, reader.schema, bytes

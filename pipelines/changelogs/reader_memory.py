@@ -6,15 +6,13 @@ from functools import partial
 from typing import Any, Final
 
 from apache_beam.pvalue import PBegin
-from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import none_at
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.input_memory import InputMemory
-from beam_joins.pipelines.changelogs.tombstones_in_files import LeftOpen
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.transforms.connect.runs import StateFolder, before_run, folder_for, label_of
+from beam_joins.transforms.connect.runs import Handed, StateFolder, before_run, folder_for, label_of
 
 _READ: Final = "read by"
 """The name under which a state has the memory of a reader, with the label of the transform."""
@@ -63,11 +61,10 @@ class ReaderMemory(InputMemory):
         self._new = self.files.unseen(files)
         return [*self.waiting(files), *self._new]
 
-    def left_open(self) -> LeftOpen | None:
-        """The place where workers leave the number of deletes whose tombstones are still to come; ``None`` without a state."""
-        if self._state is None:
-            return None
-        return LeftOpen(self._state.files, self._state.name_of_run(f"{xxh3_64_hexdigest(self._place.encode())}.open"))
+    @property
+    def left_open(self) -> Handed | None:
+        """The file by which a worker hands on the number of deletes whose tombstones are still to come; ``None`` without a state."""
+        return None if self._state is None else self._state.handed(f"open deletes of {self._place}")
 
     def keep(self) -> None:
         """Remember all of it when the run is committed, the new files among it."""
@@ -77,9 +74,8 @@ class ReaderMemory(InputMemory):
 
     def _commit(self, state: StateFolder) -> None:
         self.files.require_unchanged(self._new)
-        left_open = self.left_open()
-        count = None if left_open is None else left_open.left()
-        self.open_deletes = (self.open_deletes or 0) if count is None else count
+        count = None if self.left_open is None else self.left_open.text()
+        self.open_deletes = int(count or self.open_deletes or 0)
         state.inputs[self._place] = self.stored()
 
     def keep_nothing(self, more: Mapping[str, Any]) -> None:

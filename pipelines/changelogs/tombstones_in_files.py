@@ -13,7 +13,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.errors import InputError
 from beam_joins.pipelines.formats.envelopes.debezium_json import OPEN_DELETE, TOMBSTONE_ALONE
 from beam_joins.pipelines.results.counts import Tally
-from beam_joins.transforms.connect.runs import StateFiles
+from beam_joins.transforms.connect.runs import Handed
 
 UNPAIRED: Final = frozenset({TOMBSTONE_ALONE, OPEN_DELETE})
 
@@ -57,28 +57,12 @@ class Unpaired(NamedTuple):
         return max(0, before + self.deletes - self.tombstones)
 
 
-class LeftOpen(NamedTuple):
-    """The file in a state by which a worker leaves the number of deletes whose tombstones are still to come."""
-
-    files: StateFiles
-    name: str
-
-    def leave(self, count: int) -> None:
-        """Leave the number."""
-        self.files.put(self.name, str(count).encode())
-
-    def left(self) -> int | None:
-        """The number that was left, if one was."""
-        text = self.files.text(self.name)
-        return None if text is None else int(text)
-
-
 class RequireDeletes(beam.PTransform[PCollection[Tally], PCollection[Any]]):
     """Fails with an InputError if the counts of a changelog have more tombstones without deletes than deletes without tombstones,
-    here and in earlier runs; gives nothing. The number of deletes that stay open is left in ``left_open``.
+    here and in earlier runs; gives nothing. The number of deletes that stay open is handed on by ``left_open``.
     """
 
-    def __init__(self, name: str, deletes: int, left_open: LeftOpen | None = None) -> None:
+    def __init__(self, name: str, deletes: int, left_open: Handed | None = None) -> None:
         super().__init__()
         self._name, self._deletes, self._left_open = name, deletes, left_open
 
@@ -96,5 +80,5 @@ class RequireDeletes(beam.PTransform[PCollection[Tally], PCollection[Any]]):
                 "ReadKafkaChangeEvents), or delete the lines if their rows are in no file"
             )
         if self._left_open is not None:
-            self._left_open.leave(unpaired.left_open(self._deletes))
+            self._left_open.put(str(unpaired.left_open(self._deletes)))
         yield from ()

@@ -66,9 +66,10 @@ class ResultRows:
 
     def numbers(self, side: int) -> list[str]:
         """The columns of a changelog in the result that are texts of numbers, as a database without a scale for them has these."""
-        table, types = self.job.changelogs[side].table, self.job.types(side)
+        table = self.job.changelogs[side].table
         if table is None:
             return []
+        types = self.job.types(side)
         names = self.job.shares[side].columns or [(name, name) for name in types.names]
         return [
             name

@@ -11,7 +11,7 @@ from typing import Any, Final, Self, TypeAlias
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import InputError
-from beam_joins.transforms.connect.runs import StateFiles, StateFolder
+from beam_joins.transforms.connect.runs import Handed, StateFolder
 
 Mark: TypeAlias = Mapping[str, Any]
 """What a state remembers of a table that its last run has written, as JSON has it: by it the next run knows the table."""
@@ -40,30 +40,26 @@ def remember(inputs: MutableMapping[str, Any], table: str, mark: Mark) -> None:
 
 @dataclass(frozen=True)
 class MarkFile:
-    """The file in the folder of a state by which a worker hands on the mark of a run for a ``table``; ``last`` is that of the last
-    run.
-    """
+    """The file by which a worker hands on the mark of a run for a ``table`` to the state; ``last`` is that of the last run."""
 
-    files: StateFiles
-    name: str
+    handed: Handed
     table: str
     last: Mark | None
 
     @classmethod
     def of(cls, folder: StateFolder, table: str) -> Self:
         """That of the run of a ``folder``, which remembers the mark when it is committed."""
-        name = folder.name_of_run(f"{xxh3_64_hexdigest(table.encode())}.mark")
-        file = cls(folder.files, name, table, last_mark(folder.inputs, table))
+        file = cls(folder.handed(f"mark of {table}"), table, last_mark(folder.inputs, table))
         folder.before_commit.append(partial(file._remember, folder))
         return file
 
     def put(self, mark: Mark | None) -> None:
         """Hand on the mark, if the run has one."""
         if mark is not None:
-            self.files.put(self.name, json.dumps(mark).encode())
+            self.handed.put(json.dumps(mark))
 
     def _remember(self, folder: StateFolder) -> None:
-        if (mark := self.files.text(self.name)) is not None:
+        if (mark := self.handed.text()) is not None:
             remember(folder.inputs, self.table, json.loads(mark))
 
 

@@ -13,7 +13,6 @@ from apache_beam.pvalue import PBegin
 
 from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents
-from beam_joins.pipelines.changelogs.read_records import ReadParts
 
 MISSING = object()
 VALUES = [MISSING, True, 10**30, "x", "1:2:3", [1], {"a": 1}]
@@ -124,9 +123,8 @@ def test_an_event_with_one_wrong_part_is_rows_or_one_sentence_in_plain_words(nam
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
         table = ReadChangeEvents(str(path), format=envelope, key="id", schema=None)
         rows: Any = table._of_run(begin).rows
-        reader = ReadParts("rows", rows._reader, "fail")
-        reader.start_bundle()
-        return sum(1 for part in rows._changelog.parts() for _ in reader.process(part))
+        rows._read.start_bundle()
+        return sum(1 for part in rows._parts for _ in rows._read.process(part))
 
     assert read(events) == 1
     for at in places(events):

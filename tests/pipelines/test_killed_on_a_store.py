@@ -1,12 +1,14 @@
 """Runs that end at any of their operations on an object store: results are whole, and the next run leaves none of theirs."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.io import ReadChangelog, WriteChangelog
 from beam_joins.pipelines.base.input_error import input_error_in
@@ -32,19 +34,30 @@ def of_command(*arguments: str) -> Callable[[Run], str]:
     return run
 
 
-def of_library(beam_joins: Run) -> str:
-    try:
-        with beam.Pipeline() as pipeline:
-            order: Any = {"key": "id", "sequence_by": "lsn", "timestamp_by": "updated_at", "emit": "changes", "schema": ROW}
-            _ = pipeline | ReadChangelog("bucket://in/l/*", **order) | WriteChangelog("bucket://out/log.jsonl", records="rows")
-    except Exception as error:
-        sentence = str(input_error_in(error))
-        assert "the store said no" in sentence, error
-        return sentence
-    return ""
+def of_library(*options: str, log: str = "") -> Callable[[Run], str]:
+    def run(beam_joins: Run) -> str:
+        try:
+            with beam.Pipeline(options=PipelineOptions(["--beam_joins_partitions=1", *options])) as pipeline:
+                order: Any = {"key": "id", "sequence_by": "lsn", "timestamp_by": "updated_at", "emit": "changes", "schema": ROW}
+                table = pipeline | "rows" >> ReadChangelog("bucket://in/l/*", **order)
+                _ = table | "write rows" >> WriteChangelog("bucket://out/rows.jsonl", records="rows")
+                if log:
+                    _ = table | "write log" >> WriteChangelog(log)
+        except Exception as error:
+            sentence = str(input_error_in(error) or error)
+            assert "the store said no" in sentence, error
+            return sentence
+        return ""
+
+    return run
 
 
-WRITES = {"runs": of_command(*RUNS), "alone": of_command(*ALONE), "library": of_library}
+WRITES = {
+    "runs": of_command(*RUNS),
+    "alone": of_command(*ALONE),
+    "library": of_library(),
+    "library in runs": of_library("--beam_joins_state=bucket://state/s", log="bucket://out/log.jsonl"),
+}
 
 
 def arrive(store: Store, number: int, **rows: Any) -> None:
@@ -52,9 +65,18 @@ def arrive(store: Store, number: int, **rows: Any) -> None:
         store.put(f"bucket://in/{side}/{number}.jsonl", "".join(json.dumps(row) + "\n" for row in of_side).encode())
 
 
+def all_results(store: Store) -> dict[str, bytes]:
+    """What lies beside the results too, the files of several runs together."""
+    together = dict[str, bytes]()
+    for name, content in sorted(store.content("bucket://out/").items()):
+        stem = re.sub(r"-\d{6}(?=\.)", "", name)
+        together[stem] = together.get(stem, b"") + content
+    return together
+
+
 def results(store: Store) -> dict[str, bytes]:
     """The results, which nobody hides."""
-    return {name: content for name, content in store.content("bucket://out/").items() if "/." not in f"/{name}"}
+    return {name: content for name, content in all_results(store).items() if "/." not in f"/{name}"}
 
 
 def process_ends(store: Store) -> None:
@@ -77,13 +99,13 @@ def test_a_run_that_ends_at_an_operation_is_repeated_by_the_next_to_the_same_byt
     arrive(store, 1, l=LEFT[:2], r=RIGHT[:1])
     assert run(beam_joins) == ""
     arrive(store, 2, l=LEFT[2:], r=RIGHT[1:])
-    start, operations = dict(store.objects), list[str]()
+    start, before, operations = dict(store.objects), results(store), list[str]()
     with store.before(lambda operation, path: operations.append(operation)):
         assert run(beam_joins) == ""
     expected = results(store)
     arrive(store, 3, **{side: [row] for side, row in LATER.items()})
     assert run(beam_joins) == ""
-    later = store.content("bucket://out/")
+    later = all_results(store)
     for number in range(3, len(operations), step):
         store.objects, count = dict(start), iter(range(1 << 20))
 
@@ -93,13 +115,13 @@ def test_a_run_that_ends_at_an_operation_is_repeated_by_the_next_to_the_same_byt
 
         with store.before(ends):
             run(beam_joins)
-        assert all(content in (expected[name], start.get(f"bucket://out/{name}")) for name, content in results(store).items()), number
+        assert all(content in (expected[name], before.get(name)) for name, content in results(store).items()), number
         process_ends(store)
         assert run(beam_joins) == "", number
         assert results(store) == expected, number
         arrive(store, 3, **{side: [row] for side, row in LATER.items()})
         assert run(beam_joins) == "", number
-        assert store.content("bucket://out/") == later, number
+        assert all_results(store) == later, number
         state = {name: content for name, content in store.content("bucket://state/s/").items() if name != "manifest.json"}
         manifest = store.objects.get("bucket://state/s/manifest.json", b"").decode()
         assert all(f'"{name}"' in manifest for name in state), number

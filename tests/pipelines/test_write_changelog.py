@@ -23,6 +23,8 @@ from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.direct import direct_runner
 from beam_joins.pipelines.formats.output_records import MARKS
 from beam_joins.pipelines.spark import spark_runner
+from beam_joins.transforms.engine.resumed.commits import Commits
+from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from tests.pipelines.orders_run import Run
 from tests.pipelines.tables import SMALL, WIDE, WIDE_ROWS, anew, changes_anew, run, small, table_of, wide
 from tests.pipelines.test_formats_of_results import read_msgpack
@@ -262,18 +264,24 @@ def test_a_state_that_is_older_than_the_files_is_refused_until_the_later_files_a
     assert b"".join(file.read_bytes() for file in files[:2]) == whole
 
 
-def test_an_attempt_whose_file_is_there_and_which_was_not_committed_is_done_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("of", "name"), [(StateFolder, "prepare"), (Commits, "begin"), (StateFolder, "finish"), (StateFiles, "put_over")]
+)
+def test_the_file_of_a_run_is_there_once_the_run_counts_wherever_it_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: Any, name: str
 ) -> None:
     run(FIRST, SMALL, written("log.jsonl"), state=tmp_path / "state")
+    run(FIRST + SECOND, SMALL, written("whole.jsonl"))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(StateFolder, "prepare", lambda *_: _interrupt())
+        patch.setattr(of, name, lambda *_: _interrupt())
         run(SECOND, SMALL, written("log.jsonl"), state=tmp_path / "state")
-    before = Path("log-000002.jsonl").read_bytes()
-    run(SECOND, SMALL, written("log.jsonl"), state=tmp_path / "state")
-    assert Path("log-000002.jsonl").read_bytes() == before
-    run([], SMALL, written("log.jsonl"), state=tmp_path / "state")
-    assert Path("log-000003.jsonl").read_bytes() == b""
+    with StateFolder(str(tmp_path / "state")) as folder:  # which finishes a commit that was cut off
+        assert sorted(path.name for path in Path().glob("log-*")) == [f"log-{number:06}.jsonl" for number in range(1, folder.run)]
+    for rows in (SECOND, []):
+        run(rows, SMALL, written("log.jsonl"), state=tmp_path / "state")
+    files = sorted(Path().glob("log-*"))
+    assert b"".join(file.read_bytes() for file in files) == Path("whole.jsonl").read_bytes()
+    assert [path.name for path in Path().iterdir() if path.name.startswith(".")] == []
 
 
 def test_the_file_of_a_first_run_is_replaced_by_another_first_run_unless_later_ones_are_there(tmp_path: Path) -> None:

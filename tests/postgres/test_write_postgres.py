@@ -25,7 +25,7 @@ from beam_joins.errors import InputError, OutputError
 from beam_joins.io import WritePostgres
 from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.results.table_columns import TableColumns
-from beam_joins.pipelines.systems.postgres import write_postgres
+from beam_joins.pipelines.systems.postgres.postgres_mark import PostgresMarks
 from beam_joins.pipelines.systems.postgres.postgres_table import PostgresTable
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
@@ -41,10 +41,12 @@ def ask(database: str, query: Any) -> list[Any]:
         return done.fetchall() if done.description else []
 
 
-def write(database: str, elements: list[Any], **options: Any) -> None:
+def write(database: str, elements: list[Any], *, is_bounded: bool = True, **options: Any) -> None:
     inputs: dict[str, Any] = {"key": "id", "schema": SCHEMA, "create": True, **options}
     with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        _ = pipeline | beam.Create(elements) | WritePostgres(database, inputs.pop("table", "t"), **inputs)
+        changes = pipeline | beam.Create(elements)
+        changes.is_bounded = is_bounded
+        _ = changes | WritePostgres(database, inputs.pop("table", "t"), **inputs)
 
 
 def row(n: int, **more: Any) -> dict[str, Any]:
@@ -65,15 +67,18 @@ def live(database: str, table: str = "t_live") -> dict[int, dict[str, Any]]:
     return {key: {"name": name, "n": n} for key, name, n in ask(database, f"SELECT id, name, n FROM {table}")}
 
 
+@pytest.mark.parametrize("is_bounded", [True, False])
 @pytest.mark.parametrize("seed", range(3))
-def test_changes_in_any_order_in_any_pieces_and_any_number_of_times_leave_the_table_that_they_are_of(database: str, seed: int) -> None:
+def test_changes_in_any_order_in_any_pieces_and_any_number_of_times_leave_the_table_that_they_are_of(
+    database: str, seed: int, is_bounded: bool
+) -> None:
     changes, rng = history(seed), random.Random(seed)
     expected = content(changes, changes[-1].position)
     assert 0 < len(expected) < 6
     again = [*changes, *rng.choices(changes, k=30)]
     rng.shuffle(again)
     for start in range(0, len(again), 20):
-        write(database, again[start : start + 20])
+        write(database, again[start : start + 20], is_bounded=is_bounded)
     assert live(database) == expected
 
 
@@ -392,13 +397,15 @@ BEFORE = [small(1, 1, "a"), small(2, 3, "b"), small(3, 5, "c"), small(3, 6, None
 """The rows of a run up to position 7."""
 
 
-def run_anew(database: str, state: Path, changes: list[tuple[int, str | None, int]] | None = None, *, batches: int = 1) -> None:
-    """A run with a state over the rows of before or, where there are changes, of a table that begins anew at 7."""
+def run_anew(
+    database: str, state: Path, changes: list[tuple[int, str | None, int]] | None = None, *, batches: int = 1, rows: Any = ()
+) -> None:
+    """A run with a state over the rows of before or, where there are changes, of a table that begins anew at 7; or over others."""
     options = PipelineOptions([f"--beam_joins_state={state}", "--beam_joins_partitions=2"])
     with beam.Pipeline(runner=FnApiRunner(), options=options) as pipeline:
-        table = table_of(pipeline, BEFORE if changes is None else [], SMALL)
-        rows = table if changes is None else changes_anew(pipeline, changes, batches=batches)
-        _ = rows | "t" >> WritePostgres(database, "t", key="id", create=True)
+        table = table_of(pipeline, list(rows) or (BEFORE if changes is None else []), SMALL)
+        written = table if changes is None else changes_anew(pipeline, changes, batches=batches)
+        _ = written | "t" >> WritePostgres(database, "t", key="id", create=True)
 
 
 def names(database: str) -> dict[int, str]:
@@ -450,52 +457,53 @@ def test_a_table_that_begins_anew_replaces_all_rows_also_those_at_its_position(d
     assert names(database) == {}
 
 
-def test_while_a_table_begins_anew_readers_see_each_row_as_it_was_or_as_it_is(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("changes", [None, ANEW])
+def test_readers_see_all_changes_of_a_run_or_none(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: Any
 ) -> None:
     run_anew(database, tmp_path / "state")
     seen, merge = [names(database)], PostgresTable.merge
 
-    def watched(into: PostgresTable, pieces: Any, *, anew: bool = False) -> None:
+    def watched(into: PostgresTable, pieces: Any, **options: Any) -> Any:
+        def watching() -> Any:
+            for piece in pieces:
+                seen.append(names(database))
+                yield piece
+
+        merge(into, [*watching()], **options)
         seen.append(names(database))
-        merge(into, pieces, anew=anew)
-        merge(into, pieces, anew=anew)  # a bundle that is tried again
-        seen.append(names(database))
+        return merge(into, pieces, **options)  # which is tried again
 
     with monkeypatch.context() as patched:
-        patched.setattr(write_postgres, "_BYTES", 1)
         patched.setattr(PostgresTable, "merge", watched)
-        run_anew(database, tmp_path / "state", ANEW, batches=7)
-    assert len(seen) == 1 + 2 * 7
-    assert all(each[1] == "a" and each[2] in ("b", "B", "BB") and each[4] in ("d", "D") and each[5] == "e" for each in seen)
-    assert names(database) == {1: "a", 2: "BB", 4: "D", 7: "g"}
+        if changes is None:
+            run_anew(database, tmp_path / "state", rows=[small(1, 8, "A"), small(2, 9, None), small(9, 9, "i")])
+        else:
+            run_anew(database, tmp_path / "state", ANEW, batches=7)
+    *before, after = seen
+    assert len(before) > 1
+    assert [each for each in before if each != before[0]] == []
+    assert after == names(database) == ({1: "A", 4: "d", 5: "e", 9: "i"} if changes is None else {1: "a", 2: "BB", 4: "D", 7: "g"})
 
 
-@pytest.mark.parametrize("when", ["among its bundles", "before its commit"])
+@pytest.mark.parametrize("when", ["in its transaction", "before its commit"])
 def test_a_run_of_a_table_that_begins_anew_and_is_killed_may_be_repeated_also_by_another_pipeline(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     run_anew(database, tmp_path / "state")
-    merge, merged = PostgresTable.merge, list[int]()
+    before = names(database)
 
     def killed(*_: Any) -> None:
         raise OSError("killed")
 
-    def killed_behind(into: PostgresTable, pieces: Any, *, anew: bool = False) -> None:
-        merge(into, pieces, anew=anew)
-        merged.append(1)
-        if len(merged) > 1:
-            killed()
-
     other: list[tuple[int, str | None, int]] = [(5, "other", 7), (2, "other", 7), (8, "other", 99), (1, None, 99)]
     with monkeypatch.context() as patched, pytest.raises(Exception, match="killed"):
-        patched.setattr(write_postgres, "_BYTES", 1)
         if when == "before its commit":
             patched.setattr(StateFolder, "prepare", killed)
         else:
-            patched.setattr(PostgresTable, "merge", killed_behind)
+            patched.setattr(PostgresMarks, "left", killed)
         run_anew(database, tmp_path / "state", other, batches=4)
-    assert "other" in names(database).values()
+    assert names(database) == (before if when == "in its transaction" else {2: "other", 5: "other", 8: "other"})
     with pytest.raises(InputError, match="the table t has been made anew by run 2, which has not ended: repeat it with the pipeline"):
         run_anew(database, tmp_path / "state")
     run_anew(database, tmp_path / "state", ANEW, batches=3)
@@ -504,21 +512,18 @@ def test_a_run_of_a_table_that_begins_anew_and_is_killed_may_be_repeated_also_by
     assert not list((tmp_path / "state").glob("anew-*"))
 
 
-def test_a_late_end_of_a_killed_run_leaves_the_rows_of_the_run_that_repeats_it(database: str) -> None:
+def test_a_late_transaction_of_a_killed_run_leaves_the_rows_of_the_run_that_repeats_it(database: str) -> None:
     columns = TableColumns(TableType(), ["id"], SCHEMA)
     into = PostgresTable(database, "t", columns, "position", "deleted")
     into.prepare(create=True)
 
-    def merge(*changes: Change[Any, Any]) -> None:
-        into.merge([into.lines(columns.of(batch_of(list(changes))))])
+    def merge(*changes: Change[Any, Any], replaces: int | None = None) -> None:
+        into.merge([into.lines(columns.of(batch_of(list(changes))))], replaces=replaces)
 
     merge(*(Change(n, None, row(n), n, n) for n in range(8)))
     into.begin_anew(7)
-    merge(Change(1, None, row(11), 7, 7))
-    into.end_anew(7)  # of the run before
-    merge(Change(2, None, row(12), 7, 7), Change(3, None, row(13), 7, 7), Change(3, row(13), None, 8, 8))
-    for _ in range(2):
-        into.end_anew(7)
+    merge(Change(1, None, row(11), 7, 7), Change(2, None, row(12), 8, 8), replaces=7)
+    merge(Change(1, None, row(99), 7, 7), replaces=7)  # of the run before
     into.close()
     assert live(database) == {1: row(11), 2: row(12)}
 

@@ -5,7 +5,7 @@ from beam_joins.transforms.engine.construction.run_hooks import before_run
 from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
-from beam_joins.transforms.engine.resumed.state_folder import StateFolder
+from beam_joins.transforms.engine.resumed.state_folder import Handed, StateFolder
 from beam_joins.transforms.engine.resumed.state_rows import StoredTable
 from beam_joins.transforms.engine.stages.partitions import growing_partitions, suggested_partitions
 from beam_joins.transforms.engine.stages.replay_options import ReplayOptions, folder_for
@@ -14,6 +14,7 @@ from beam_joins.transforms.engine.untaken_drops import step_named, tell_no_drops
 __all__ = [
     "ONE_MACHINE",
     "READ_ONCE",
+    "Handed",
     "ReplayOptions",
     "StateFiles",
     "StateFolder",

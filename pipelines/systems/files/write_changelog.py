@@ -20,7 +20,6 @@ from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.target_types import json_lines_type, parquet_type
 from beam_joins.pipelines.results.output_files import Output, split_suffix
 from beam_joins.pipelines.results.publication import Move, Publication
-from beam_joins.pipelines.results.run_mark import RunMark
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect.checks import choice, columns, require_bounded, require_global, require_tables, text
 from beam_joins.transforms.connect.files import exists
@@ -40,7 +39,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
       ``.parquet``, ``.arrow`` (Arrow IPC, also called Feather), ``.csv`` or ``.msgpack``; JSON lines, CSV and MessagePack
       also with ``.gz``, ``.bz2`` or ``.zst``. With ``--beam_joins_state`` each run writes a file of its own,
       ``orders-000001.jsonl`` for ``orders.jsonl``, and so on: one after the other they hold what one run
-      would have written.
+      would have written. The file appears when the run is committed, with the files of other transforms or not at all.
     * ``records``: the records of the file: ``"upserts"``, the row after each change (null after a delete) with
       ``timestamp``, ``position`` and ``deleted``; ``"pairs"``, the rows before and after it in Debezium's form;
       ``"changes"``, with ``key``, ``op`` (``insert``, ``update``, ``delete``), ``old``, ``new``, ``timestamp`` and
@@ -61,8 +60,8 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     ``sequence``. ``ReadChangeEvents(format="debezium")`` makes the same table of them. Rows are in the order of the hashes of
     their keys; with a state they replace those of the run before.
 
-    The file gets its name when it is whole, in the place of one that is there; until then its parts lie in a
-    hidden folder beside it.
+    The file gets its name when it is whole, with a state when the run is committed, in the place of one that is there; until then
+    its parts lie in a hidden folder beside it. The path that the transform gives is that of a file that is there, without a state.
 
     Raises ``ValueError`` at construction for a wrong option and for a suffix of no format; when applied
     for a table of Python objects (opaque), for unbounded input, and for columns that the format does not
@@ -117,9 +116,9 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         path = self._path
         if folder is not None and not of_rows:
             path = f"{stem}-{folder.run:06d}{suffix}"
-            before_run(pcoll.pipeline, partial(_begin_file, folder, stem, suffix))
+            before_run(pcoll.pipeline, partial(_require_none_later, folder, stem, suffix))
         records = ChangeRecords(rows, self._as, self._format, self._table)
-        result = _Result(Output("changes", path, records).begun(Anew.of(pcoll, folder)))
+        result = _Result(Output("changes", path, records, owner=self._path).begun(Anew.of(pcoll, folder)), folder)
         begin = pcoll.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
         batches: Any = pcoll | "Latest" >> LatestTable() if of_rows else in_batches(pcoll)
         write = beam.ParDo(WriteParts(result.output, result.staging, result.encoded)).with_output_types(WrittenPart)
@@ -134,14 +133,20 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
 
 
 class _Result:
-    """The result that a run writes to a path."""
+    """The result that a run writes to a path; with the ``folder`` of a state its file gets its name when the run is committed."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, folder: StateFolder | None) -> None:
         self.output, self._encode = output, output.encode
         self._path, self._target = output.path, absolute(output.path)
-        self.publication = Publication(self._target, in_workers=True)
+        # all runs claim one path, so that each removes what one that was killed has left
+        self.publication = Publication(absolute(output.claimed), in_workers=True)
         self._claimed = False
-        self.staging = self.publication.attempt(self._target)
+        self.staging = self.publication.attempt(absolute(output.claimed))
+        self._whole = os.path.join(self.staging, "whole")
+        self._handed = None if folder is None else folder.handed(f"file {self._target}")
+        if folder is not None:
+            folder.before_commit.append(partial(self._move_in, folder.moves))
+            folder.when_committed.append(self.publication.release)
 
     def encoded(self, batch: Any) -> Iterator[pa.RecordBatch]:
         """The records of a batch of changes or rows, some at a time."""
@@ -162,11 +167,22 @@ class _Result:
                 return self._path
             if parts:
                 self.publication.require_held()
-            with self.publication:  # a run without changes has not claimed the path
-                whole = os.path.join(self.staging, "whole")
-                self.output.merge(parts, whole, removes=False)  # another attempt may need them
-                self.publication.publish([Move(whole, self._target)])
+            if self._handed is not None:
+                self.publication.claim()  # a run without changes has not
+                self.output.merge(parts, self._whole, removes=False)  # another attempt may need them
+                self._handed.put(self._whole)
+                return self._path
+            with self.publication:
+                self.output.merge(parts, self._whole, removes=False)
+                self.publication.publish([Move(self._whole, self._target)])
         return self._path
+
+    def _move_in(self, moves: list[tuple[str, str]]) -> None:
+        """Add the file, if it is whole, to those that the commit renames."""
+        if self._handed is not None and (whole := self._handed.text()) is not None:
+            with writing(self._path):
+                self.publication.require_held()
+            moves.append((whole, self._target))
 
     def _require_done(self, at: int) -> None:
         """Raise InputError unless the file is younger than the parts, which are gone: an attempt before this one has published
@@ -180,20 +196,16 @@ class _Result:
             )
 
 
-def _begin_file(folder: StateFolder, stem: str, suffix: str) -> None:
-    """Raises InputError if files are there of this run or of later ones, unless an attempt at this run has begun that has not ended:
-    the state is older than they are. The one file of a first run is replaced.
+def _require_none_later(folder: StateFolder, stem: str, suffix: str) -> None:
+    """Raise InputError if files of this run or of later ones are there: the state is older than they are. The one file of a first
+    run is replaced.
     """
-    begun = RunMark(folder, "file", absolute(f"{stem}{suffix}"))
     name = re.compile(rf"{re.escape(absolute(stem))}-(\d{{6,}}){re.escape(suffix)}")
     numbers = (int(match[1]) for match in map(name.fullmatch, beginning_with(f"{stem}-")) if match)
     later = sorted(number for number in numbers if folder.run <= number < folder.run + _RUNS)
-    if later and later[-1] == folder.run and (folder.is_new or begun.is_set):
-        later = []
-    if later:
+    if later and not (folder.is_new and later[-1] == folder.run):
         raise InputError(
             f"cannot write {stem}-{folder.run:06d}{suffix}: the state {folder.files.root} is older than the files beside it, which go "
             f"on to run {later[-1]}: give the state of that run, or remove the files from run {folder.run} on, whose changes are "
             "written anew"
         )
-    begun.set()

@@ -28,25 +28,6 @@ _TYPES: Final = """
 """
 
 
-def together(marks: Iterable[Mark]) -> Mark:
-    """The mark of the last rows that have ``marks``; rows of marks with other types than the last one's are left out.
-
-    >>> both = [{"types": {"id": "integer"}, "rows": [[["1"], position, False, "ab"]]} for position in (7, 9)]
-    >>> together(both)["rows"]
-    [[['1'], 9, False, 'ab']]
-    """
-    rows: dict[tuple[str, ...], Sequence[Any]] = {}
-    types: Mapping[str, str] = {}
-    for mark in marks:
-        if mark["types"] != types:
-            rows, types = {}, mark["types"]
-        for row in mark["rows"]:
-            key, position, *_ = row
-            if tuple(key) not in rows or position >= rows[tuple(key)][1]:
-                rows[tuple(key)] = row
-    return {"types": types, "rows": _newest(rows.values())}
-
-
 def _newest(rows: Iterable[Sequence[Any]]) -> list[Sequence[Any]]:
     """Those with the last positions, of rows and of deleted ones."""
     ordered = sorted(rows, key=lambda row: (-row[1], row[0]))

@@ -70,7 +70,7 @@ _NO_STAGED: Final = "DROP TABLE IF EXISTS pg_temp.{staged}"
 _STAGED: Final = "CREATE TEMPORARY TABLE {staged} ON COMMIT DELETE ROWS AS SELECT {unbounded} FROM {table} WITH NO DATA"
 _DELETE: Final = "DELETE FROM {table}"
 _BEGIN_ANEW: Final = "UPDATE {table} SET {position} = {before} WHERE {position} >= {at}"
-_END_ANEW: Final = "UPDATE {table} SET {nulls}{deleted} = true WHERE {position} < {at} AND NOT {deleted}"
+_DELETE_EARLIER: Final = "UPDATE {table} SET {nulls}{deleted} = true WHERE {position} < {at} AND NOT {deleted}"
 _HAS_ROWS: Final = "SELECT EXISTS (SELECT FROM {table})"
 _HOLD: Final = "LOCK TABLE {table} IN ROW EXCLUSIVE MODE"
 """What the catalog says of a table does not change until the end of the transaction."""
@@ -129,7 +129,8 @@ class PostgresTable:
     after the first write.
 
     ``in_one``: whether all changes of a run are merged in one transaction; ``has_view``: whether the table is
-    to get a view of the rows that are not deleted; ``is_marked``: whether a state remembers the marks of its runs.
+    to get a view of the rows that are not deleted; ``is_marked``: whether a state remembers the marks of its runs;
+    ``lines_come_later``: whether lines are made within the transaction.
 
     Raises InputError for names that PostgreSQL does not keep.
     """
@@ -142,6 +143,7 @@ class PostgresTable:
     in_one: bool = False
     has_view: bool = False
     is_marked: bool = False
+    lines_come_later: bool = False
     _target: PostgresTarget | None = field(default=None, compare=False)
     _connection: Any = field(default=None, compare=False)
     _looked: str | None = field(default=None, compare=False)
@@ -254,12 +256,13 @@ class PostgresTable:
         except ValueError as error:
             raise OutputError(f"PostgreSQL, table {self.name}: {error}") from None
 
-    def merge(self, pieces: Iterable[bytes], *, anew: bool = False, last: Mark | None = None) -> Mark:
+    def merge(self, pieces: Iterable[bytes], *, anew: bool = False, last: Mark | None = None, replaces: int | None = None) -> Mark:
         """Merges the rows of all pieces in one transaction, which is repeated, from the first piece on, if the
-        server has ended it; ``anew``: in place of all rows that are there. Raises OutputError if that fails, and NotAsLeft for
-        a table without the mark of the ``last`` run. Gives the mark of this one.
+        server has ended it; ``anew``: in place of all rows that are there; ``replaces``: in place of those that precede this
+        position. Raises OutputError if that fails, and NotAsLeft for a table without the mark of the ``last`` run. Gives the
+        mark of this one.
         """
-        return self._repeated(partial(self._merge, pieces, anew=anew, last=last))
+        return self._repeated(partial(self._merge, pieces, anew=anew, last=last, replaces=replaces))
 
     def require_left(self, last: Mark | None) -> None:
         """Raises NotAsLeft for a table without the mark of the ``last`` run, and InputError if the server does not say it."""
@@ -276,18 +279,14 @@ class PostgresTable:
         return PostgresMarks(self._identifier(self.name), key, values, self.position, self.deleted)
 
     def begin_anew(self, position: int) -> None:
-        """Has all rows precede this position, so that those that a run merges at it or behind it are newer. Raises
-        OutputError.
+        """Has all rows precede this position, so that those that a run merges at it or behind it are newer: a late transaction
+        of an earlier attempt at the run changes none of them. Raises OutputError.
         """
-        self._repeated(partial(self._update, _BEGIN_ANEW, before=sql.Literal(position - 1), at=sql.Literal(position)))
+        self._repeated(partial(self._begin_anew, position))
 
-    def end_anew(self, position: int) -> None:
-        """Deletes all rows that still precede this position, so that one at it is newer. Raises OutputError."""
-        self._repeated(partial(self._update, _END_ANEW, at=sql.Literal(position)))
-
-    def _update(self, statement: LiteralString, **numbers: sql.Literal) -> None:
+    def _begin_anew(self, position: int) -> None:
         with self._connected() as connection:
-            connection.execute(self._sql(statement, **numbers))
+            connection.execute(self._sql(_BEGIN_ANEW, before=sql.Literal(position - 1), at=sql.Literal(position)))
 
     def _repeated(self, write: Callable[[], _Written]) -> _Written:
         """Calls a function until the server does not end its transaction. Raises OutputError."""
@@ -301,7 +300,7 @@ class PostgresTable:
         with self._saying(OutputError):
             return write()
 
-    def _merge(self, pieces: Iterable[bytes], *, anew: bool, last: Mark | None) -> Mark:
+    def _merge(self, pieces: Iterable[bytes], *, anew: bool, last: Mark | None, replaces: int | None) -> Mark:
         if self._connection is None:
             self._connection, self._looked = self._connected(), None
         connection = self._connection
@@ -330,6 +329,8 @@ class PostgresTable:
             if self._target.hands_on and not anew:
                 connection.execute(self._sql(_LOCK))
                 connection.execute(self._sql(_RELEASE))
+            if replaces is not None:
+                connection.execute(self._sql(_DELETE_EARLIER, at=sql.Literal(replaces)))
             connection.execute(self._sql(_MERGE))
             if self._target.triggers:
                 self._read_back(connection)
@@ -352,7 +353,7 @@ class PostgresTable:
     def _take(self, target: PostgresTarget) -> None:
         """Write into a target. Raises OutputError if the lines for it have been written for other columns."""
         is_other = self._target is not None and [each[::2] for each in self._target.columns] != [each[::2] for each in target.columns]
-        if is_other and not self.in_one:  # else the lines are yet to be written
+        if is_other and not self.lines_come_later:
             raise OutputError(f"PostgreSQL, table {self.name}: the table was altered since the pipeline was built: run it again")
         self._target = target
 

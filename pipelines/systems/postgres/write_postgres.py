@@ -2,25 +2,23 @@
 'beam-joins[postgres]'``).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.pvalue import PCollection, PDone, TaggedOutput
+from apache_beam.pvalue import PCollection, PDone
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.results.counts import at_bundle_end
 from beam_joins.pipelines.results.merge_once import MergedTable
 from beam_joins.pipelines.results.run_mark import Mark, MarkFile, NotAsLeft, RunMark, rows_replaced
 from beam_joins.pipelines.results.table_columns import TableColumns
 from beam_joins.pipelines.systems.postgres.postgres_forms import require_names
-from beam_joins.pipelines.systems.postgres.postgres_mark import together
 from beam_joins.pipelines.systems.postgres.postgres_table import PostgresTable, checked_conninfo
 from beam_joins.tables.batch import ChangeBatch
-from beam_joins.transforms.connect.checks import choice, columns, flag, require_tables, text
+from beam_joins.transforms.connect.checks import choice, columns, flag, require_global, require_tables, text
 from beam_joins.transforms.connect.runs import StateFolder, before_run, folder_for, label_of
 from beam_joins.transforms.connect.tables import TableType, begins_anew, in_batches, table_type
 
@@ -28,20 +26,20 @@ __all__ = ["WritePostgres"]
 
 Existing = Literal["refuse", "keep"]
 _BYTES = 16 << 20  # so much is merged in one transaction
-_MARKS: Final = "marks"
+_REMEDY: Final = "--beam_joins_read_again makes it anew, or begin with an empty table and an empty state"
 
 
 class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
-    """Writes a table, as batches of changes or single changes, into a table of PostgreSQL, which keeps each
-    row as of its largest position.
+    """Merges a table, as batches of changes or single changes, into a table of PostgreSQL, which keeps each row as of its
+    largest position: all changes of a run in one transaction.
 
-    A change is merged only where the row there has a smaller position. So bundles may be repeated, in any order and by
-    several workers, and the table ends as if each change had arrived once, in order. A deleted row stays, with null values
-    and ``deleted`` true, since an older change may still arrive; the view leaves it out.
+    A change is merged only where the row there has a smaller position, so that the table ends as if each change had arrived once, in
+    order, also where the transaction is repeated. A deleted row stays, with null values and ``deleted`` true, since an
+    older change may still arrive; the view leaves it out. The changes of unbounded input are merged as they come, by several workers,
+    in transactions of at most 16 MiB: readers see some of them before others.
 
-    With a state a run refuses a table that is not as the last run has left it, as one that was restored.
-    Where the table begins anew, as the pipeline has changed, rows of earlier runs stay until they are merged again; those that are
-    not are deleted at the end of the run. A run that is killed is to be repeated: until then readers see rows of both.
+    With a state a run refuses a table that is not as the last run has left it, as one that was restored. Where the table begins
+    anew, as the pipeline has changed, rows of earlier runs that are not merged again are deleted in the same transaction.
 
     * ``conninfo``: what psycopg connects with, a string of ``name=value`` or a URL. It is part of the
       pipeline: keep the password in ``PGPASSWORD`` or a ``.pgpass`` file of the workers.
@@ -102,7 +100,9 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
     def expand(self, table: PCollection[Any]) -> PDone:
         """Apply the transform."""
         require_tables("WritePostgres", table)
-        into = self._into(table_type(table))
+        if table.is_bounded:
+            require_global("WritePostgres", table)
+        into = self._into(table_type(table), in_one=table.is_bounded)
         state, anew = folder_for(table), begins_anew(table)
         if state is not None and not state.is_new and self._create and anew is None and not into.exists():
             raise InputError(
@@ -115,42 +115,32 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
         try:
             into.prepare(create=self._create, widen=self._create and state is not None and not state.is_new, last=last)
         except NotAsLeft as error:
-            raise InputError(
-                f"{error}: --beam_joins_read_again makes it anew, or begin with an empty table and an empty state"
-            ) from error
+            raise InputError(f"{error}: {_REMEDY}") from error
         if state is not None and state.is_new:
             self._begin(state, into)
-        merged = in_batches(table) | "Merge" >> beam.ParDo(_Merge(replace(into, is_marked=left is not None))).with_outputs(
-            _MARKS, main="merged"
-        )
-        merged["merged"].element_type = tuple[int, int]
-        if left is not None:
-            marks = merged[_MARKS] | "Mark" >> beam.CombineGlobally(together).without_defaults()
-            _ = marks | "Leave the mark" >> beam.Map(partial(_leave, left, last))
-        if anew is not None:
-            if replaced is not None:
-                before_run(table.pipeline, replaced.set)
-            self._replace(merged["merged"], into, anew)
-        return PDone(table.pipeline)
-
-    def _replace(self, merged: PCollection[Any], into: PostgresTable, position: int) -> None:
-        """Rows that are merged replace those of earlier runs: these precede the position once the run begins, and those that
-        still do at its end are deleted.
-        """
-        before_run(merged.pipeline, partial(into.begin_anew, position))
-        begin = merged.pipeline | "Begin" >> beam.Create([(0, position)], reshuffle=False).with_output_types(tuple[int, int])
+        if anew is not None and replaced is not None:
+            before_run(table.pipeline, replaced.set)
+            before_run(table.pipeline, partial(into.begin_anew, anew))
+        batches = in_batches(table)
+        if not table.is_bounded:
+            _ = batches | "Merge" >> beam.ParDo(_MergeBundles(into))
+            return PDone(table.pipeline)
+        run = _MergeRun(replace(into, is_marked=left is not None), left, anew)
+        begin = table.pipeline | "Begin" >> beam.Create([(0, b"")], reshuffle=False).with_output_types(tuple[int, bytes])
+        lines = batches | "Lines" >> beam.Map(run.lines).with_output_types(tuple[int, bytes])
         _ = (
-            (begin, merged)
+            (lines, begin)
             | "All" >> beam.Flatten()
             | "Together" >> beam.GroupByKey()
-            | "Delete the others" >> beam.MapTuple(lambda _, positions: into.end_anew(position))
+            | "Merge" >> beam.MapTuple(run.merge).with_output_types(None)
         )
+        return PDone(table.pipeline)
 
     def merged(self, of_table: TableType) -> MergedTable:
         """The table for one process that merges all changes of a run in one transaction. Raises ``ValueError``."""
-        return _InOne(replace(self._into(of_table, in_one=True), is_marked=True))
+        return _InOne(replace(self._into(of_table, in_one=True), is_marked=True, lines_come_later=True))
 
-    def _into(self, of_table: TableType, *, in_one: bool = False) -> PostgresTable:
+    def _into(self, of_table: TableType, *, in_one: bool) -> PostgresTable:
         columns = TableColumns(of_table, self._key, self._schema)
         if reserved := {self._position, self._deleted} & {*columns.values.names}:
             raise ValueError(
@@ -201,12 +191,34 @@ class _Lines:
         return (self.into.lines(self.into.columns.of(batch)) for batch in self.changes())
 
 
-def _leave(left: MarkFile, last: Mark | None, mark: Mark) -> None:
-    """Leave the mark of a run beside that of the last one, whose rows are there still."""
-    left.put(together([*([] if last is None else [last]), mark]))
+@dataclass(frozen=True)
+class _MergeRun:
+    """The merge of a run, whose lines workers make; ``anew`` is the position at which the table begins anew."""
+
+    into: PostgresTable
+    left: MarkFile | None
+    anew: int | None
+
+    def lines(self, batch: ChangeBatch) -> tuple[int, bytes]:
+        """The lines of a batch."""
+        return 0, self.into.lines(self.into.columns.of(batch))
+
+    def merge(self, _: int, lines: Iterable[bytes]) -> None:
+        """Merge all lines, and leave the mark of the run."""
+        last = None if self.left is None or self.anew is not None else self.left.last
+        try:
+            mark = self.into.merge(lines, last=last, replaces=self.anew)
+        except NotAsLeft as error:
+            raise InputError(f"{error}: {_REMEDY}") from error
+        finally:
+            self.into.close()
+        if self.left is not None:
+            self.left.put(mark)
 
 
-class _Merge(beam.DoFn):
+class _MergeBundles(beam.DoFn):
+    """Merges the changes of bundles as they come."""
+
     def __init__(self, into: PostgresTable) -> None:
         self._into = into
 
@@ -214,21 +226,20 @@ class _Merge(beam.DoFn):
         self._lines: list[bytes] = []
         self._bytes = 0
 
-    def process(self, element: ChangeBatch) -> Iterator[Any]:  # gives marks alone: what waits for its output waits for the merge
+    def process(self, element: ChangeBatch) -> None:
         lines = self._into.lines(self._into.columns.of(element))
         self._lines.append(lines)
         self._bytes += len(lines)
         if self._bytes >= _BYTES:
-            yield from (TaggedOutput(_MARKS, mark) for mark in self._flush())
+            self._flush()
 
-    def finish_bundle(self) -> Iterator[Any]:
-        yield from (TaggedOutput(_MARKS, at_bundle_end(mark)) for mark in self._flush())
+    def finish_bundle(self) -> None:
+        self._flush()
 
     def teardown(self) -> None:
         self._into.close()
 
-    def _flush(self) -> Iterator[Mark]:
+    def _flush(self) -> None:
         lines, self._lines, self._bytes = b"".join(self._lines), [], 0
         if lines:
-            mark = self._into.merge([lines])
-            yield from [mark] if mark else []
+            self._into.merge([lines])

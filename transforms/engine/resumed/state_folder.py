@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from uuid import uuid4
 
 import pyarrow as pa
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
+from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import StateRefused
 from beam_joins.kernels.stream_time import EARLIEST
@@ -45,6 +46,21 @@ _OF_ONE_RUN = "_beam_joins_without_state"
 _log = logging.getLogger(__name__)
 
 
+class Handed(NamedTuple):
+    """A file by which a worker hands on a text to the commit of its run; it is gone after it."""
+
+    files: StateFiles
+    name: str
+
+    def put(self, text: str) -> None:
+        """Hand on the text; the last one counts."""
+        self.files.put(self.name, text.encode())
+
+    def text(self) -> str | None:
+        """The text, if one was handed on."""
+        return self.files.text(self.name)
+
+
 class StateFolder:
     """The folder at a path, locked within its ``with`` block, for one run that is committed by
     :meth:`commit`, together with files of its own.
@@ -54,7 +70,8 @@ class StateFolder:
       the next run.
     * ``is_new``: whether no run was committed before.
     * ``scratch``: a folder for the files that readers write for this run alone.
-    * ``before_commit``: functions to call before the commit, as long as ``inputs`` can be added to.
+    * ``before_commit``: functions to call before the commit, as long as ``inputs`` and ``moves`` can be added to.
+    * ``moves``: files that are renamed with the commit, all or none, with absolute paths: ``(from, to)``.
     * ``when_committed``: functions to call once this run counts; a call may be missed where the process is
       killed.
 
@@ -104,6 +121,7 @@ class StateFolder:
         self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), last is None
         self.partitions = self._before.partitions
         self.before_commit: list[Callable[[], None]] = []
+        self.moves: list[tuple[str, str]] = []
         self.when_committed: list[Callable[[], None]] = []
         # files that workers of an earlier run still write have other names
         self._attempt = f"{RUNS}/{self.run:06d}-{uuid4().hex[:8]}"
@@ -116,9 +134,9 @@ class StateFolder:
     copy = staticmethod(copy_state)
     rows = staticmethod(state_rows)
 
-    def name_of_run(self, name: str) -> str:
-        """The name of a file of this run alone, among those of :attr:`files`."""
-        return f"{self._attempt}/{name}"
+    def handed(self, what: str) -> "Handed":
+        """The file of this run by which a worker hands on ``what`` to the commit."""
+        return Handed(self.files, f"{self._attempt}/handed-{xxh3_64_hexdigest(what.encode())}")
 
     @property
     def latest(self) -> int | None:
@@ -250,7 +268,7 @@ class StateFolder:
         """Write down the work of :meth:`finish`: from then on the run counts, and the next process that opens the
         folder finishes it.
 
-        ``moves`` are files to be renamed, with absolute paths: ``(from, to)``. Raises :class:`StateRefused`.
+        ``moves`` are files to be renamed beside those of the folder. Raises :class:`StateRefused`.
         """
         self.require_current()
         for call in self.before_commit:
@@ -264,7 +282,7 @@ class StateFolder:
         if not {*written, *ended, f"{self._attempt}/{BEGUN}"} <= present:
             raise self._commits.refused(_GONE)
         self.files.sync(written)
-        self._commits.begin(after, moves)
+        self._commits.begin(after, [*self.moves, *moves])
 
     def finish(self) -> None:
         """Carry out the commit that was written down: rename the files, replace the manifest, and remove the
