@@ -39,7 +39,7 @@ from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import iso_texts, nested_texts, objects, texts_of, texts_without_units
-from beam_joins.values.arrow_types import is_bytes
+from beam_joins.values.arrow_types import is_bytes, is_json
 
 _WHOLE: Final = r"^-?(0|[1-9][0-9]{0,17})$"
 _NUMBER: Final = r"^-?(0|[1-9][0-9]{0,200})(\.[0-9]{1,200})?([eE][+-]?[0-9]{1,2})?$"
@@ -101,12 +101,13 @@ def type_named(kind: str) -> pa.DataType:
 
 def layout_by(schema: pa.Schema, layout: Layout) -> Layout:
     """The layout of a CSV file whose columns of ``schema`` are to be made of its types: times, dates and
-    others of text.
+    others of text, JSON of what the column is.
 
     >>> layout_by(pa.schema({"zip": pa.string(), "n": pa.int8()}), (("zip", "int64"), ("n", "int64"), ("x", "bool")))
     (('zip', 'string'), ('n', 'int64'), ('x', 'bool'))
     """
-    return tuple((name, _kind_of(schema.field(name).type) if name in schema.names else kind) for name, kind in layout)
+    types = {field.name: field.type for field in schema if not is_json(field.type)}
+    return tuple((name, _kind_of(types[name]) if name in types else kind) for name, kind in layout)
 
 
 def _kind_of(type_: pa.DataType) -> str:

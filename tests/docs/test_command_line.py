@@ -64,6 +64,25 @@ def test_what_the_page_shows_is_what_the_commands_give(
     assert (commands, shown) == PAGES[name]
 
 
+def test_the_program_of_the_page_writes_the_bytes_of_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_engine: None
+) -> None:
+    page, results = DOCS / "command_line.md", list[list[bytes]]()
+    shown = list(blocks(page))
+    command = next(block.text for block in shown if block.language == "sh").replace("\\\n", "")
+    (program,) = [block.text for block in shown if block.language == "py"]
+    for run in (lambda: programs.main(shlex.split(command)[1:]), lambda: exec(compile(program, "flights.py", "exec"), {})):
+        folder = tmp_path / str(len(results))
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        Path("flights.jsonl").write_text(shown[0].text)
+        Path("planes.csv").write_text(shown[1].text)
+        run()
+        results.append([Path(name).read_bytes() for name in ("changes.jsonl", "now.jsonl")])
+    assert results[0] == results[1]
+    assert all(results[0])
+
+
 @pytest.mark.process
 @pytest.mark.gate
 def test_a_table_without_times_that_is_exported_each_night_is_joined_as_it_is_that_night(

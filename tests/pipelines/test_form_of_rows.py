@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from pyarrow import feather
 
 from beam_joins.io import ReadChangelog, WriteChangelog
@@ -223,6 +224,25 @@ def test_a_python_program_writes_objects_that_it_has_read_as_objects(own_directo
         {"id": 1, "amount": 12.5, "v": {"a": 1}, "m": {"x": 5}},
         {"id": 2, "amount": 7.0, "v": None, "m": None},
     ]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_columns_of_json_in_python_are_written_as_by_a_command(beam_joins: Run, suffix: str) -> None:
+    rows = [
+        '{"id":1,"amount":12.50,"lsn":1}',
+        '{"id":2,"amount":7,"lsn":2}',
+        '{"id":3,"amount":null,"lsn":3}',
+        '{"id":4,"amount":1e3,"lsn":4}',
+    ]
+    Path("in.jsonl").write_text("\n".join(rows))
+    Path("in.csv").write_text("id,amount,lsn\n1,12.50,1\n2,7,2\n3,,3\n4,1e3,4\n")
+    schema = pa.schema({"id": pa.int64(), "amount": pa.json_(), "lsn": pa.int64()})
+    with beam.Pipeline(options=PipelineOptions(["--beam_joins_partitions=1"])) as pipeline:
+        read = ReadChangelog(f"in.{suffix}", key="id", sequence_by="lsn", schema=schema, except_columns=["lsn"])
+        _ = pipeline | read | WriteChangelog("python.jsonl", records="rows", key="id")
+    ran(beam_joins, *TABLE, f"--input=in.{suffix}", "--select=id, amount", "--latest=command.jsonl", "--beam_joins_partitions=1")
+    assert written_in("python.jsonl") == written_in("command.jsonl")
+    assert '"amount":12.50' in Path("python.jsonl").read_text()
 
 
 def test_a_row_of_earlier_runs_that_does_not_fit_a_typed_result_is_named_with_what_to_do(beam_joins: Run) -> None:
