@@ -12,7 +12,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, matching, require_file_system
 from beam_joins.pipelines.formats.output_records import Anew, As, ChangeRecords
@@ -178,18 +178,20 @@ class _Result:
         return self._path
 
     def _move_in(self, moves: list[tuple[str, str]]) -> None:
-        """Add the file, if it is whole, to those that the commit renames."""
-        if self._handed is not None and (whole := self._handed.text()) is not None:
-            with writing(self._path):
-                self.publication.require_held()
-            moves.append((whole, self._target))
+        """Add the file to those that the commit renames. Raises InputError if another run has taken the path over."""
+        whole = None if self._handed is None else self._handed.text()
+        if whole is None:
+            raise OutputError(f"cannot write {self._path}: the run has ended, and no worker says that it is whole")
+        with writing(self._path):
+            self.publication.require_held()
+        moves.append((whole, self._target))
 
     def _require_done(self, at: int) -> None:
         """Raise InputError unless the file is younger than the parts, which are gone: an attempt before this one has published
         it then, and its success was not heard of. Else they are on another machine.
         """
         there = next(iter(matching(self._target)), None)
-        if there is None or (is_local(self._target) and there.written < at - _SLACK):
+        if self._handed is not None or there is None or (is_local(self._target) and there.written < at - _SLACK):
             raise InputError(
                 f"cannot write {self._path}: the parts of this run are not there on {socket.gethostname()}: all machines must reach "
                 "its folder by this path"
