@@ -188,8 +188,8 @@ class Changelog:
             absent, remedy = absent_columns(missing, {self.columns.flag(option): empty[option] for option in options})
             remedy = f"{remedy}; {order}" if order else remedy
             if not is_first:
-                other = "an empty state" if self.columns.side is None else "another --state-dir"
-                remedy = f"earlier runs have read it: write it into the files, or begin with {other}"
+                state = "an empty state" if self.columns.side is None else "another --state-dir"
+                remedy = f"earlier runs have read it: write it into the files, or begin with {state}"
             envelopes = [name for shown, name in SHOWN_BY.items() if shown <= columns.keys() and not self.columns.enveloped]
             if envelopes:
                 of_command = f"give {self.columns.flag('format')} {envelopes[0]}"
