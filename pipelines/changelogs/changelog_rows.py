@@ -166,7 +166,6 @@ def inferred_in_runs(memory: ReaderMemory, changelog: Changelog) -> pa.Schema:
             raise InputError(
                 f"{changelog.name} have no record that shows the types of columns: give schema=, or begin with files that have some"
             )
-    memory.typed = inferred
     return inferred
 
 

@@ -1,8 +1,8 @@
 """The memory of an input in a state: which files runs have read, and what these said of columns, types and key."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,10 +17,6 @@ from beam_joins.pipelines.formats.envelopes.wal2json_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.transforms.connect.runs import schema_text, text_schema
 
-_NAMES: Final = frozenset(
-    {"files", "columns", "key", "typed", "open deletes", "there", "types", "whole", "waiting", "times", "parts", "transactions"}
-)
-
 
 class InputMemory:
     """The memory of the input ``name``, as a run finds it (``stored``, empty for a new input) and adds to it.
@@ -28,20 +24,20 @@ class InputMemory:
     ``files`` are those that runs have read; ``columns`` those of the rows; ``key`` that of envelopes; ``typed`` the types of
     columns that a reader has settled; ``open_deletes`` the number of deletes of Debezium's events in files whose tombstones are
     still to come, ``None`` before the first run; ``more`` what a reader remembers beside these, by names of its own.
+    ``read_before`` are the paths that earlier runs have read of an input that is read again.
 
     >>> memory = InputMemory("orders", {"columns": ["id", "amount"], "key": ["id"]})
     >>> memory.is_new, memory.columns, memory.stored()["key"]
     (False, ('id', 'amount'), ['id'])
     """
 
-    def __init__(self, name: str, stored: Mapping[str, Any]) -> None:
-        self._name, self.is_new = name, not stored
+    def __init__(self, name: str, stored: Mapping[str, Any], read_before: Collection[str] = ()) -> None:
+        self._name, self.is_new, self._read_before = name, not stored, read_before
         self.files = SeenFiles(name, stored.get("files"))
         self.columns: tuple[str, ...] = tuple(stored.get("columns") or ())
         self.key: list[str] = list(stored.get("key") or ())
         self.typed: pa.Schema | None = _schema(stored.get("typed"))
         self.open_deletes: int | None = None if self.is_new else stored.get("open deletes", 0)
-        self.more: dict[str, Any] = {name: value for name, value in stored.items() if name not in _NAMES}
         self._is_there: bool = stored.get("there", bool(self.columns))
         self._layout: dict[str, str] = dict(stored.get("types") or {})
         self._whole: pa.Schema | None = _schema(stored.get("whole"))
@@ -49,6 +45,9 @@ class InputMemory:
         self._times: dict[str, bool] = dict(stored.get("times") or {})
         self._parts: int = stored.get("parts") or 0
         self._read = ReadBefore(**stored.get("transactions") or {})
+        self.more: dict[str, Any] = {}
+        known = self.stored()
+        self.more = {name: value for name, value in stored.items() if name not in known}
 
     def stored(self) -> dict[str, Any]:
         """All of it, as JSON can hold it."""
@@ -67,6 +66,10 @@ class InputMemory:
             "parts": self._parts,
             "transactions": self._read._asdict(),
         }
+
+    def gone(self, files: Sequence[File]) -> int:
+        """The number of files that earlier runs have read of an input that is read again, and that are not among these."""
+        return len({*self._read_before} - {file.path for file in files})
 
     def waiting(self, files: Sequence[File]) -> list[File]:
         """The parts of files, among those that earlier runs have read, that wait for the end of a transaction."""

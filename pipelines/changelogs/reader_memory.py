@@ -1,7 +1,7 @@
 """The memory of a reader in Python: with a state it reads the files that no run has read."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -36,13 +36,13 @@ class ReaderMemory(InputMemory):
         stored: Mapping[str, Any] = {}
         inputs: Mapping[str, Any] = {} if self._state is None else self._state.inputs
         is_read_again = self._state is not None and self._state.plan.is_read_again(self.table)
-        self._read_before: Collection[str] = inputs.get(self._place, {}).get("files", ()) if is_read_again else ()
+        read_before = inputs.get(self._place, {}).get("files", ()) if is_read_again else ()
         if self._state is not None and not is_read_again:
             if self._place not in inputs:
                 stored = earlier(inputs, label)
             elif self._state.plan.had(self.table):
                 stored = inputs[self._place]
-        super().__init__(name, stored)
+        super().__init__(name, stored, read_before)
         self._new: Sequence[File] = ()
 
     @property
@@ -56,7 +56,7 @@ class ReaderMemory(InputMemory):
         """
         if not files and not len(self.files):
             raise InputError(f"{self._name}: {none_at(pattern)}")
-        if gone := len({*self._read_before} - {file.path for file in files}):
+        if gone := self.gone(files):
             _log.warning("%s is read again without %s of the runs before, not there any more", self._name, counted(gone, "file"))
         self._new = self.files.unseen(files)
         return [*self.waiting(files), *self._new]

@@ -233,7 +233,7 @@ class Job:
                 Reading(
                     columns=changelog.columns,
                     key=kinds[side],
-                    key_names=self.names_of_key(side),
+                    key_names=self.key_columns(side),
                     reference=self.foreign_key if refers else (),
                     refers=kinds[1] if refers else ("text",),
                     refers_names=self.changelogs[1].columns.key if refers else (),
@@ -253,7 +253,7 @@ class Job:
     def _numbers(self, side: int) -> tuple[str, ...]:
         return (self.keeps.column,) if side == 0 and self.keeps is not None else ()
 
-    def names_of_key(self, side: int) -> tuple[str, ...]:
+    def key_columns(self, side: int) -> tuple[str, ...]:
         """The columns whose values are the key by which a changelog's rows are joined."""
         return self.changelogs[side if self.foreign_key else 0].columns.key
 

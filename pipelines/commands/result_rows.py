@@ -49,7 +49,7 @@ class ResultRows:
         for types, nested, _ in self._columns:
             fields += [pa.field(nested, pa.struct(list(types)))] if nested else list(types)
         keys = [
-            Reading(columns=changelog.columns, key=kinds, key_names=job.names_of_key(side)).key_type
+            Reading(columns=changelog.columns, key=kinds, key_names=job.key_columns(side)).key_type
             for side, (changelog, kinds) in enumerate(zip(job.changelogs, job.kinds(), strict=True))
         ]
         key = pa.struct([("foreign_key", keys[1]), ("primary_key", keys[0])]) if job.has_combined_keys else keys[0]

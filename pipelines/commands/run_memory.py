@@ -95,14 +95,15 @@ class CommandMemory:
         self.kinds: KnownKinds = tuple(
             None if side.name in read_again else of_side for side, of_side in zip(names.sides, kinds, strict=True)
         )
-        self._read_before = {side: list(stored[side].get("files") or {}) for side in read_again}
+        read_before = {side: list(stored[side].get("files") or {}) for side in read_again}
         self._read_again_before: Sequence[str] = stored.get("read again", ())
         stored = {**stored, **{side: {} for side in read_again}}
         self._first, *_ = names.sides
         sides: dict[str, dict[str, Any]] = {side.name: stored.get(side.name, {}) for side in names.sides}
         keys = stored.get("keys", {})  # of versions before keys were among the rest of a side
         self.inputs = {
-            side: InputMemory(side, {"key": keys.get(side), **of_side} if of_side else {}) for side, of_side in sides.items()
+            side: InputMemory(side, {"key": keys.get(side), **of_side} if of_side else {}, read_before.get(side, ()))
+            for side, of_side in sides.items()
         }
         self._database: dict[str, dict[str, str]] = {side: dict(of_side.get("database", {})) for side, of_side in sides.items()}
         """The types that columns of tables in databases had when they were read first."""
@@ -129,15 +130,12 @@ class CommandMemory:
     def require_all(self, arrived: Mapping[str, Sequence[File]]) -> None:
         """Raise InputError for an input that is read again, as in the run before, without files of that run."""
         for side in self.read_again:
-            gone = self._gone(side, arrived)
+            gone = self.inputs[side].gone(arrived.get(side, ()))
             if gone and side in self._read_again_before:
                 raise InputError(
                     f"--read-again: the run before has read the {side} again too, and now {counted(gone, 'file')} of it would be "
                     "missing: leave the option out, or put the files back"
                 )
-
-    def _gone(self, side: str, arrived: Mapping[str, Sequence[File]]) -> int:
-        return len({*self._read_before[side]} - {file.path for file in arrived.get(side, ())})
 
     def changelog(self, of: Side, files: Sequence[File], columns: Columns, table: DatabaseTable | None = None) -> Changelog:
         """The new files of one side, read as those of earlier runs were. ``table``: what the database says of the side's table.
@@ -165,7 +163,7 @@ class CommandMemory:
         """The remarks of the summary on options that differ from the runs before, and on inputs that are read again."""
         remarks = list(self._remarks)
         for side in self.read_again:
-            gone = self._gone(side, arrived)
+            gone = self.inputs[side].gone(arrived.get(side, ()))
             without = f"; {counted(gone, 'file')} of the runs before not there any more" if gone else ""
             remarks.append(f"the {side} are read again{without}")
         return remarks

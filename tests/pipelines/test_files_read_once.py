@@ -172,6 +172,16 @@ def test_the_form_of_values_is_that_of_the_first_run_whatever_comes_later(first:
     assert [change.new for change in changes] == rows(10, 12)
 
 
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("before", ["inferred", pa.schema({"id": pa.int64(), "name": pa.string(), "lsn": pa.int64()})])
+def test_declared_types_are_those_that_another_schema_of_earlier_runs_has_given(before: Any, suffix: str) -> None:
+    write(f"1.{suffix}", [{"id": 1, "name": "a", "lsn": 1}])
+    run(changelog(f"*.{suffix}", schema=before))
+    assert run(changelog(f"*.{suffix}")) == (0, [])
+    write(f"2.{suffix}", [{"id": 1, "name": "b", "lsn": 2}])
+    assert [change.new["name"] for change in run(changelog(f"*.{suffix}"))[1]] == ["b"]
+
+
 def test_columns_come_as_files_have_them() -> None:
     write("1.jsonl", [{"id": 1, "n": 7, "lsn": 1}])
     run(changelog("*.jsonl", schema="inferred"))

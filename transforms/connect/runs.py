@@ -4,8 +4,8 @@ from beam_joins.transforms.engine.construction.fingerprints import label_of
 from beam_joins.transforms.engine.construction.run_hooks import before_run
 from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
-from beam_joins.transforms.engine.resumed.state_files import StateFiles
-from beam_joins.transforms.engine.resumed.state_folder import Handed, StateFolder
+from beam_joins.transforms.engine.resumed.state_files import Handed, StateFiles
+from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.resumed.state_rows import StoredTable
 from beam_joins.transforms.engine.stages.partitions import growing_partitions, suggested_partitions
 from beam_joins.transforms.engine.stages.replay_options import ReplayOptions, folder_for

@@ -33,7 +33,7 @@ from beam_joins.values.schema_union import common_schema
 
 __all__ = ["ReadChangelog"]
 _IS_TYPED: Final = "is typed"
-"""The name under which a reader remembers whether the files of the first run say the types of their columns."""
+"""The name under which a reader remembers whether values are typed columns."""
 
 
 class ReadChangelog(ReadTable):
@@ -161,6 +161,7 @@ def _rows_of(
         typed = schema
         if isinstance(schema, str):
             typed = inferred_in_runs(memory, changelog) if schema == "inferred" else _declared_in_runs(memory, changelog)
+        memory.typed, memory.more[_IS_TYPED] = typed, typed is not None
         of_order = ("timestamp_by", columns.timestamp), *(("sequence_by", name) for name in (columns.sequence, *columns.within))
         of_operation = ("apply_as_deletes", columns.delete), ("apply_as_truncates", columns.truncate), ("ignored", columns.ignore)
         named = [(columns.flag(option), name) for option, name in (*(("key", top) for top in tops), *of_order, *of_operation)]
@@ -198,14 +199,12 @@ def _declared_in_runs(memory: ReaderMemory, changelog: Changelog) -> pa.Schema |
     typed without being asked for: in the types that hold what all files have in them, such as milliseconds and
     microseconds.
     """
-    is_typed = memory.more.setdefault(_IS_TYPED, all(file.reader.columnar for file in changelog.files))
-    if not is_typed:
+    if not memory.more.get(_IS_TYPED, all(file.reader.columnar for file in changelog.files)):
         return None
     of_files = [file.reader.schema(file) for file in changelog.files]
     schemas = [*filter(None, [memory.typed]), *(plain_schema(schema) for schema in of_files if schema is not None)]
     names = schemas[0].names
     try:
-        memory.typed = common_schema([pa.schema([field for field in schema if field.name in names]) for schema in schemas])
+        return common_schema([pa.schema([field for field in schema if field.name in names]) for schema in schemas])
     except ValueError:  # the run names the file whose values do not fit
-        memory.typed = schemas[0]
-    return memory.typed
+        return schemas[0]

@@ -188,7 +188,7 @@ class _Result:
 
     def _require_done(self, at: int) -> None:
         """Raise InputError unless the file is younger than the parts, which are gone: an attempt before this one has published
-        it then, and its success was not heard of. Else they are on another machine.
+        it then, and its success was not heard of. Else, and always with a state, they are on another machine.
         """
         there = next(iter(matching(self._target)), None)
         if self._handed is not None or there is None or (is_local(self._target) and there.written < at - _SLACK):

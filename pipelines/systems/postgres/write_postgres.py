@@ -118,8 +118,9 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
             raise InputError(f"{error}: {_REMEDY}") from error
         if state is not None and state.is_new:
             self._begin(state, into)
-        if anew is not None and replaced is not None:
-            before_run(table.pipeline, replaced.set)
+        if anew is not None:
+            if replaced is not None:
+                before_run(table.pipeline, replaced.set)
             before_run(table.pipeline, partial(into.begin_anew, anew))
         batches = in_batches(table)
         if not table.is_bounded:

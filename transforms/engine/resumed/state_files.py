@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
@@ -267,3 +267,18 @@ def _checksum(path: str, inode: int, changed: int, size: int) -> str:
         return xxh3_64_hexdigest(b"")
     with pa.memory_map(path) as file:
         return xxh3_64_hexdigest(file.read_buffer())
+
+
+class Handed(NamedTuple):
+    """A file by which a worker hands on a text to the commit of its run; it is gone after it."""
+
+    files: StateFiles
+    name: str
+
+    def put(self, text: str) -> None:
+        """Hand on the text; the last one counts."""
+        self.files.put(self.name, text.encode())
+
+    def text(self) -> str | None:
+        """The text, if one was handed on."""
+        return self.files.text(self.name)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -33,7 +33,7 @@ from beam_joins.transforms.engine.resumed.plan import Plan
 from beam_joins.transforms.engine.resumed.repartition import repartitioned
 from beam_joins.transforms.engine.resumed.resumed_turn import BEGUN, Memory
 from beam_joins.transforms.engine.resumed.stage_components import connected
-from beam_joins.transforms.engine.resumed.state_files import StateFiles
+from beam_joins.transforms.engine.resumed.state_files import Handed, StateFiles
 from beam_joins.transforms.engine.resumed.state_rows import state_rows
 from beam_joins.transforms.engine.resumed.state_summary import copy_state, last_run, state_summary, verify_state
 
@@ -44,21 +44,6 @@ _MICROS = 1_000_000
 _ATTACHED = "_beam_joins_state"
 _OF_ONE_RUN = "_beam_joins_without_state"
 _log = logging.getLogger(__name__)
-
-
-class Handed(NamedTuple):
-    """A file by which a worker hands on a text to the commit of its run; it is gone after it."""
-
-    files: StateFiles
-    name: str
-
-    def put(self, text: str) -> None:
-        """Hand on the text; the last one counts."""
-        self.files.put(self.name, text.encode())
-
-    def text(self) -> str | None:
-        """The text, if one was handed on."""
-        return self.files.text(self.name)
 
 
 class StateFolder:
@@ -134,7 +119,7 @@ class StateFolder:
     copy = staticmethod(copy_state)
     rows = staticmethod(state_rows)
 
-    def handed(self, what: str) -> "Handed":
+    def handed(self, what: str) -> Handed:
         """The file of this run by which a worker hands on ``what`` to the commit."""
         return Handed(self.files, f"{self._attempt}/handed-{xxh3_64_hexdigest(what.encode())}")
 
