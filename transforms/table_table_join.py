@@ -24,9 +24,9 @@ class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
     """Joins the rows of two or more tables with the same key: ``(left: Table[K, V], right: Table[K, W]) ->
     Table[K, R]``.
 
-    * ``joiner``: the columns of the result, ``{"amount": "left.amount", "name": "right.name"}``, also Arrow
-      expressions; or a function of the left and the right value that returns the result's value, ``None``
-      for no row. The function may be :class:`~beam_joins.vectorized`, or ``with_key(fn)`` with ``fn(key,
+    * ``joiner``: the columns of the result, ``{"amount": "left.amount", "name": "right.name"}``, also whole values,
+      ``{"customer": "right"}``, and Arrow expressions; or a function of the left and the right value that returns the
+      result's value, ``None`` for no row. The function may be :class:`~beam_joins.vectorized`, or ``with_key(fn)`` with ``fn(key,
       left value, right value)``.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``;
       ``"right"`` keeps right rows without a left row, ``joiner(None, right value)``; ``"outer"`` keeps both.

@@ -81,14 +81,15 @@ def of_records(transform: str, joiner: Any) -> Callable[..., Any]:
 
 def columns_read(joiner: Any, joined: Sequence[str] = SIDES, names: Sequence[str] = SIDES) -> list[frozenset[str] | None]:
     """The columns of each table that a joiner reads; it is called with the values of the tables in
-    ``joined``. ``None`` if unknown.
+    ``joined``. ``None`` for all, and if unknown.
 
-    >>> columns_read({"name": "right.name"}), columns_read(len, ["left"])
-    ([frozenset(), frozenset({'name'})], [None, frozenset()])
+    >>> columns_read({"name": "right.name"}), columns_read(len, ["left"]), columns_read({"n": "left.n", "of": "right"})
+    ([frozenset(), frozenset({'name'})], [None, frozenset()], [frozenset({'n'}), None])
     """
     if not isinstance(joiner, Mapping) or not all(isinstance(column, str) for column in joiner.values()):
         return [None if name in joined else frozenset() for name in names]
-    return [frozenset(c.partition(".")[2] for c in joiner.values() if c.startswith(f"{name}.")) for name in names]
+    read = [frozenset(c.partition(".")[2] for c in joiner.values() if c.startswith(f"{name}.")) for name in names]
+    return [None if name in joiner.values() else columns for name, columns in zip(names, read, strict=True)]
 
 
 def narrowed(values: pa.Array, columns: frozenset[str] | None) -> pa.Array:
@@ -137,7 +138,8 @@ def joiner_in_columns(
     if isinstance(joiner, Mapping):
         return _by_column(_expressions(joiner, types, names), types, of_any_rows=True)
     if isinstance(joiner, vectorized):
-        return _by_column(functions.function("joiner", joiner), types)
+        function = functions.function("joiner", joiner)
+        return _by_column(lambda *values: function(*map(batch_of, values)), types)
     if callable(joiner):
         return TypedJoin(_by_record(joiner, functions, schema, len(names)), kind)
     values = f"the {' and the '.join(names)} value" if len(names) <= len(SIDES) else f"{len(names)} values, of {', '.join(names)}"
@@ -165,7 +167,7 @@ def _by_record(joiner: Callable[..., Any], functions: Functions, schema: Schema 
 
 
 def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], *, of_any_rows: bool = False) -> TypedJoin:
-    """The join of a function of columns; ``of_any_rows`` says that it may be called for tombstones too, which
+    """The join of a function of the values of each side; ``of_any_rows`` says that it may be called for tombstones too, which
     saves a copy of its results.
     """
 
@@ -174,7 +176,7 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], 
         asked = np.logical_or.reduce([index >= 0 for _, index in columns])
         called = np.ones_like(asked) if of_any_rows else asked
         gathered = [gather(values, index[called]) for values, index in columns]
-        values = values_of(joiner(*map(batch_of, gathered)), len(gathered[0]))
+        values = values_of(joiner(*gathered), len(gathered[0]))
         if asked.all():
             return values
         if of_any_rows:
@@ -184,25 +186,28 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], 
     if any(kind is None for kind in types):
         return TypedJoin(join, None)
     with called_with_no_rows():
-        kind = values_of(joiner(*(batch_of(pa.nulls(0, kind)) for kind in types)), 0).type
+        kind = values_of(joiner(*(pa.nulls(0, kind) for kind in types)), 0).type
     return TypedJoin(join, kind)
 
 
 def _expressions(
     columns: Mapping[Any, Any], types: Sequence[pa.DataType | None], sides: Sequence[str]
 ) -> Callable[..., dict[str, Any]]:
-    """A function that evaluates column expressions; raises ``ValueError`` for anything else, or for a column
-    that does not exist.
+    """A function that evaluates column expressions on the values of each side; raises ``ValueError`` for anything else, or for
+    a column that does not exist.
     """
     if not columns:
         raise ValueError("joiner={}: give at least one column")
     plain: dict[str, tuple[int, str]] = {}
+    whole: dict[str, int] = {}
     derived: dict[str, pc.Expression] = {}
     empty = [None if kind is None else batch_of(pa.nulls(0, kind)) for kind in types]
     for name, column in columns.items():
         side, dot, field = column.partition(".") if isinstance(column, str) else ("", "", "")
         if isinstance(column, pc.Expression):
             derived[name] = column
+        elif column in sides:
+            whole[name] = sides.index(column)
         elif side in sides and dot and field:
             plain[name] = sides.index(side), field
             if (rows := empty[sides.index(side)]) is not None:
@@ -210,10 +215,14 @@ def _expressions(
         else:
             choices = ", ".join(f'"{side}.<column>"' for side in sides)
             an_expression = f'an Arrow expression of pyarrow.compute.field("{sides[0]}", "<column>")'
-            raise ValueError(f"joiner={{{name!r}: {column!r}}}: give {choices} or {an_expression}")
+            raise ValueError(
+                f'joiner={{{name!r}: {column!r}}}: give {choices} or {an_expression}; "{sides[-1]}" alone is the whole value'
+            )
 
-    def evaluate(*batches: pa.RecordBatch) -> dict[str, Any]:
+    def evaluate(*values: pa.Array) -> dict[str, Any]:
+        batches = [*map(batch_of, values)]
         arrays = {name: _column(batches[side], sides[side], field) for name, (side, field) in plain.items()}
+        arrays |= {name: values[side] for name, side in whole.items()}
         if derived:
             rows = pa.table([batch.to_struct_array() for batch in batches], names=list(sides))
             steps = [

@@ -64,23 +64,47 @@ def test_what_the_page_shows_is_what_the_commands_give(
     assert (commands, shown) == PAGES[name]
 
 
-def test_the_program_of_the_page_writes_the_bytes_of_the_command(
+@pytest.mark.parametrize(("number", "results"), [(0, ["changes.jsonl", "now.jsonl"]), (1, ["table.jsonl"])])
+def test_a_program_of_the_page_writes_the_bytes_of_the_command_above_it(
+    number: int, results: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_engine: None
+) -> None:
+    shown = list(blocks(DOCS / "command_line.md"))
+    command = [block.text for block in shown if block.language == "sh"][number].replace("\\\n", "")
+    inputs = {"flights.jsonl": shown[0].text, "planes.csv": shown[1].text}
+    _require_same_bytes(command, _programs()[number], inputs, results, tmp_path, monkeypatch)
+
+
+def test_the_program_of_the_page_for_the_sample_writes_the_bytes_of_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_engine: None
 ) -> None:
-    page, results = DOCS / "command_line.md", list[list[bytes]]()
-    shown = list(blocks(page))
-    command = next(block.text for block in shown if block.language == "sh").replace("\\\n", "")
-    (program,) = [block.text for block in shown if block.language == "py"]
-    for run in (lambda: programs.main(shlex.split(command)[1:]), lambda: exec(compile(program, "flights.py", "exec"), {})):
-        folder = tmp_path / str(len(results))
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        Path("flights.jsonl").write_text(shown[0].text)
-        Path("planes.csv").write_text(shown[1].text)
+    monkeypatch.chdir(tmp_path)
+    assert programs.main(["sample", "--orders", "2000", "--out", "sample-data"]) == 0
+    inputs = {f"sample-data/{name}.jsonl": Path(f"sample-data/{name}.jsonl").read_text() for name in ("orders", "customers")}
+    results = [f"orders-out/{name}.jsonl" for name in ("enriched", "latest")]
+    _require_same_bytes("beam-joins orders", _programs()[2], inputs, results, tmp_path, monkeypatch)
+
+
+def _programs() -> list[str]:
+    return [block.text for block in blocks(DOCS / "command_line.md") if block.language == "py"]
+
+
+def _require_same_bytes(
+    command: str, program: str, inputs: dict[str, str], results: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both write the same files, which have something."""
+    written = list[list[bytes]]()
+    for run in (lambda: programs.main(shlex.split(command)[1:]), lambda: exec(compile(program, "program.py", "exec"), {})):
+        of_run = folder / str(len(written))
+        for name, text in inputs.items():
+            (of_run / name).parent.mkdir(parents=True, exist_ok=True)
+            (of_run / name).write_text(text)
+        monkeypatch.chdir(of_run)
+        for name in results:
+            Path(name).parent.mkdir(exist_ok=True)
         run()
-        results.append([Path(name).read_bytes() for name in ("changes.jsonl", "now.jsonl")])
-    assert results[0] == results[1]
-    assert all(results[0])
+        written.append([Path(name).read_bytes() for name in results])
+    assert written[0] == written[1]
+    assert all(written[0])
 
 
 @pytest.mark.process

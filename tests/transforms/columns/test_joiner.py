@@ -102,6 +102,8 @@ def test_a_column_that_is_not_there_is_refused_at_construction(joiner, complaint
 def test_python_objects_have_no_columns():
     with pytest.raises(ValueError, match="the values of this table are Python objects .opaque."):
         joiner_in_columns({"x": "left.a"}, types=(VALUES, TYPES[1]))
+    with pytest.raises(ValueError, match="the values of this table are Python objects .opaque."):
+        joiner_in_columns({"x": "left"}, types=(VALUES, TYPES[1]))
 
 
 def test_a_joiner_may_want_the_key():
@@ -155,6 +157,20 @@ def test_an_expression_computes():
     assert sums[0] == {"sum": 21, "c": 7, "big": False}
     assert sums[1] == {"sum": None, "c": 7, "big": True}
     assert sums[3] is None
+
+
+@pytest.mark.parametrize("types", [(None, None), TYPES])
+def test_a_side_alone_is_its_whole_value_and_null_where_it_is_absent(types):
+    actual = joiner_in_columns({"a": "left.a", "of": "right"}, types=types)
+    of = [{"a": 20}, None, {"a": 10}, None, {"a": 10}]
+    assert python_values(actual(PAIRS)) == [
+        None if row is None else {"a": row["l"], "of": right} for row, right in zip(JOINED, of, strict=True)
+    ]
+    assert types == (None, None) or actual.type == pa.struct([("a", pa.int64()), ("of", RIGHT.type)])
+    sliced = actual(Pairs(LEFT.slice(1), np.array([0]), RIGHT.slice(1), np.array([0])))
+    assert python_values(sliced) == [{"a": 2, "of": {"a": 20}}]
+    numbers = joiner_in_columns({"n": "right"})(PAIRS._replace(right=pa.array([7, None])))
+    assert python_values(numbers)[:3] == [{"n": None}, {"n": None}, {"n": 7}]
 
 
 def test_values_that_have_no_fields_are_the_column_value():
@@ -297,6 +313,7 @@ def test_a_joiner_of_columns_is_refused_where_records_are_joined(joiner):
 def test_only_the_columns_that_a_joiner_reads_travel():
     assert columns_read({"x": "left.a", "y": "left.b", "z": "right.c"}) == [{"a", "b"}, {"c"}]
     assert columns_read({"x": "left.a.b"}) == [{"a.b"}, frozenset()]
+    assert columns_read({"x": "left.a", "y": "right", "z": "right.c"}) == [{"a"}, None]
     assert columns_read({"x": "left.a", "y": pc.field("right", "c")}) == [None, None]
     assert columns_read(max) == columns_read(vectorized(max)) == [None, None]
     assert narrowed(LEFT, frozenset({"b"})).to_pylist() == [{"b": "x"}, {"b": None}, None]
