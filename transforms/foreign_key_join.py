@@ -41,8 +41,8 @@ class ForeignKeyJoin(MakesTable[TwoTables]):
 
     * ``joiner``: the columns of the result, ``{"amount": "left.amount", "name": "right.name"}``, also Arrow
       expressions, and ``{"customer": "right"}`` for the whole right value, null where there is none; or a function of
-      the left and the right value that returns the result's value, ``None`` for no row. The function may be :class:`~beam_joins.vectorized`, or ``with_key(fn)`` with ``fn(key,
-      left value, right value)``.
+      the left and the right value that returns the result's value, ``None`` for no row. The function may be
+      :class:`~beam_joins.vectorized`, or ``with_key(fn)`` with ``fn(key, left value, right value)``.
     * ``foreign_key``: the field of the left value with the key of the right row, or several fields for a
       compound key: ``["shop", "customer"]`` is the tuple of both, and null where one of them is null. Or a
       function of the left key and value, ``None`` for no right row; or a :class:`~beam_joins.vectorized`

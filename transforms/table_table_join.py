@@ -26,8 +26,8 @@ class TableTableJoin(HandlesExceptions[Tables, Table, Handled[Table]]):
 
     * ``joiner``: the columns of the result, ``{"amount": "left.amount", "name": "right.name"}``, also whole values,
       ``{"customer": "right"}``, and Arrow expressions; or a function of the left and the right value that returns the
-      result's value, ``None`` for no row. The function may be :class:`~beam_joins.vectorized`, or ``with_key(fn)`` with ``fn(key,
-      left value, right value)``.
+      result's value, ``None`` for no row. The function may be :class:`~beam_joins.vectorized`, or ``with_key(fn)`` with
+      ``fn(key, left value, right value)``.
     * ``how``: ``"inner"``; ``"left"`` keeps left rows without a right row, ``joiner(left value, None)``;
       ``"right"`` keeps right rows without a left row, ``joiner(None, right value)``; ``"outer"`` keeps both.
       The joiner is never called with both sides ``None``. ``"semi"`` keeps left rows with a right row,

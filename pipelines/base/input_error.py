@@ -8,6 +8,8 @@ from typing import Final, TypeVar
 from beam_joins.errors import InputError, OutputError
 
 E = TypeVar("E")
+BEGIN_ANEW: Final = "read it again (--read-again, in Python --beam_joins_read_again), or begin with an empty state"
+"""The ways on where a source is not the one that the runs before have read."""
 _WHILE: Final = r" \[while running '[^\n]*"
 
 

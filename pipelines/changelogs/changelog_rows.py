@@ -105,13 +105,14 @@ def rows_of_table(files: Sequence[File], key: Sequence[str], schema: pa.Schema |
 
 
 def columns_of_runs(
-    described: DatabaseTable, key: Sequence[str], schema: Any, stored: dict[str, str], *, is_first: bool
+    described: DatabaseTable, key: Sequence[str], schema: Any, stored: dict[str, str], label: str, *, is_first: bool
 ) -> pa.Schema | None:
     """The columns of the values of a table of a database: those of ``schema``, the option of a reader, or those that it has now
-    and in earlier runs, which are ``stored`` by the names of tables.
+    and in earlier runs, which are ``stored`` by the names of tables. ``label`` is that of the transform that makes the table.
 
     Raises InputError for a column that the table does not have, and for one whose values have another meaning than before.
     """
+    remedy = f"give --beam_joins_read_again={label}, which reads the table again, or begin with an empty state"
     read, table, there, altered = schema, described.name, described.columns, list[str]()
     if isinstance(schema, str):
         known = text_schema(stored[table]) if table in stored else there
@@ -121,10 +122,10 @@ def columns_of_runs(
     for option, names in (("key=", key), ("schema=", () if read is None else read.names)):
         for column in names:
             if column not in there.names:
-                gone = "" if is_first else "; where it was renamed or dropped, begin with an empty state"
+                gone = "" if is_first else f"; where it was renamed or dropped, {remedy}"
                 raise InputError(f"{table} has no column '{column}' ({option}): it has {', '.join(there.names)}{gone}")
     if altered:
-        raise InputError(f"{table} was altered: {'; '.join(altered)}: begin with an empty state")
+        raise InputError(f"{table} was altered: {'; '.join(altered)}: {remedy}")
     return read
 
 

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import apache_beam as beam
 import pyarrow as pa
@@ -22,6 +22,8 @@ from beam_joins.pipelines.formats.reading import BEHIND_DELETES, Reading
 from beam_joins.pipelines.results.counts import Tally
 from beam_joins.tables.unchanged import Complete
 from beam_joins.transforms.connect.tables import at_first_position, compared_as
+
+_TABLE: Final = "Table"
 
 
 class ReadOutputs(NamedTuple):
@@ -90,8 +92,8 @@ class ReadTable(beam.PTransform[PBegin, Any]):
             return compared_as(table if reads.is_ordered else at_first_position(table), reads.compared)
 
         if not self._all_outputs:
-            return as_read(rows | "Table" >> reads.table)
-        made, all_dropped = rows | "Table" >> reads.table.with_outputs()
+            return as_read(rows | _TABLE >> reads.table)
+        made, all_dropped = rows | _TABLE >> reads.table.with_outputs()
         table = as_read(made)
         row_alone = beam.Map(partial(_row_alone, reads.about)).with_output_types(Dropped)
         dropped: PCollection[Dropped] = all_dropped | "Dropped" >> row_alone
@@ -99,6 +101,11 @@ class ReadTable(beam.PTransform[PBegin, Any]):
             return ReadOutputs(table, dropped, read.bad_records, rows, read.counts)
         none: PCollection[Any] = begin | "None" >> beam.Create(list[Any](), reshuffle=False)
         return ReadOutputs(table, dropped, none, rows, none)
+
+
+def table_label(label: str) -> str:
+    """The label of the transform that makes the table within a :class:`ReadTable` of a label."""
+    return f"{label}/{_TABLE}"
 
 
 def _row_alone(about: Sequence[str], dropped: Dropped) -> Dropped:

@@ -11,6 +11,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import none_at
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.input_memory import InputMemory
+from beam_joins.pipelines.changelogs.read_table import table_label
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.transforms.connect.runs import Handed, StateFolder, before_run, folder_for, label_of
 
@@ -32,7 +33,7 @@ class ReaderMemory(InputMemory):
     def __init__(self, begin: PBegin, name: str, earlier: Earlier) -> None:
         self._pipeline, self._state = begin.pipeline, folder_for(begin)
         label = label_of(begin.pipeline)
-        self.table, self._place = f"{label}/Table", f"{_READ} {label}"
+        self.table, self._place = table_label(label), f"{_READ} {label}"
         stored: Mapping[str, Any] = {}
         inputs: Mapping[str, Any] = {} if self._state is None else self._state.inputs
         is_read_again = self._state is not None and self._state.plan.is_read_again(self.table)

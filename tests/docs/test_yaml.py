@@ -208,14 +208,10 @@ def test_an_error_is_a_sentence_that_names_the_line(
     assert re.search(message, text_of_error), text_of_error
 
 
-def test_the_table_has_the_transforms_and_their_words() -> None:
+def test_the_table_has_the_transforms() -> None:
     table = next(re.findall(r"(?:^\|.*\|\n)+", (DOCS / "yaml.md").read_text(encoding="utf-8"), re.MULTILINE).__iter__())
-    written = {}
-    for row in table.splitlines()[2:]:
-        names, _, config = (re.findall(r"`(\w+)`", cell) for cell in row.strip("|").split("|"))
-        written |= dict.fromkeys(names, config)
-    reference = {name: list(inspect.signature(getattr(provided, name)).parameters) for name in PROVIDED}
-    assert written == reference
+    written = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.strip("|").split("|")[0])]
+    assert sorted(written) == sorted(PROVIDED)
 
 
 def test_the_options_are_those_of_the_classes_with_their_help() -> None:

@@ -15,7 +15,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from deltalake import DeltaTable, write_deltalake
 
-from beam_joins import Change, TableTableJoin, TableToChanges
+from beam_joins import Change, LatestTable, StateRefused, TableTableJoin, TableToChanges
 from beam_joins.errors import InputError
 from beam_joins.io import ReadDelta, WriteDelta
 from beam_joins.pipelines.systems.delta.delta_rounds import DeltaSource, read_delta
@@ -220,12 +220,16 @@ def test_new_columns_are_taken_and_others_stay_as_they_were() -> None:
     assert [change.new for change in changes()] == [{"id": 2, "name": "b", "more": 5}]
     wider = pa.schema([("id", pa.int64()), ("name", pa.int64()), ("more", pa.int8())])
     added((3, 5, 1), schema=wider, mode="overwrite", schema_mode="overwrite")
-    with pytest.raises(InputError, match="delta was altered: column 'name' was string in earlier runs, and is int64: begin with"):
+    with pytest.raises(
+        InputError, match="delta was altered: column 'name' was string in earlier runs, and is int64: give --beam_joins_read_"
+    ):
         changes()
     with pytest.raises(InputError, match=r"delta has no column 'nr' \(key=\): it has id, name"):
         changes(key="nr")
     added((3,), schema=pa.schema([("id", pa.int64())]), mode="overwrite", schema_mode="overwrite")
-    with pytest.raises(InputError, match="delta has no column 'name' .*; where it was renamed or dropped, begin with an empty state"):
+    with pytest.raises(
+        InputError, match="delta has no column 'name' .*; where it was renamed or dropped, give --beam_joins_read_again="
+    ):
         changes()
 
 
@@ -260,12 +264,16 @@ def _cleaned(files: str) -> Callable[[], None]:
         (
             _remade,
             VERSION,
-            r"delta was made anew since the last run \(id .*, version 0; was id .*, version 1\): begin",
+            r"delta was made anew since the last run \(id .*, version 0; was id .*, version 1\): read it again",
         ),
-        (_put_back((7, "b")), VERSION, "delta was put back .*: its version 1 is another commit than .* begin with an empty state"),
+        (
+            _put_back((7, "b")),
+            VERSION,
+            "delta was put back .*: its version 1 is another commit than .* read it again",
+        ),
         (_put_back((7, "b"), (8, "c")), VERSION, "delta was put back to an earlier state since the last run: its version 1 is"),
-        (_cleaned("_delta_log/*2.json"), VERSION, "delta: version 2 was removed, which no run has read: begin with an empty state"),
-        (_cleaned("_change_data/*"), VERSION, r"delta: version \d was removed, which no run has read: begin with an empty state"),
+        (_cleaned("_delta_log/*2.json"), VERSION, "delta: version 2 was removed, which no run has read: read it again"),
+        (_cleaned("_change_data/*"), VERSION, r"delta: version \d was removed, which no run has read: read it again"),
         (dict, TIME, "the runs before have read delta by '_commit_version': begin with an empty state"),
         (lambda: shutil.rmtree("delta"), VERSION, "there is no Delta table at delta"),
         (lambda: _rewritten(1, "^{", ""), VERSION, "cannot read delta: .*"),
@@ -383,3 +391,81 @@ def test_a_command_refuses_what_is_no_input_beside_a_delta_table(beam_joins: Run
         "join", "--left", "delta:orders", "--left-key", "id", "--foreign-key", "by", "--output", "o.jsonl", "--right", *right
     )
     assert (ran.code, sentence in ran.err) == (2, True), ran
+
+
+def _latest(again: str = "") -> list[Any]:
+    """The rows after a run, which may read a table again."""
+    _changes.clear()
+    options = ["--beam_joins_state=state", "--beam_joins_partitions=2", *([f"--beam_joins_read_again={again}"] if again else [])]
+    with beam.Pipeline(options=PipelineOptions(options)) as pipeline:
+        latest = pipeline | "delta" >> ReadDelta("delta", key="id", schema=None) | LatestTable()
+        _ = latest | beam.Values() | beam.Map(_collect)
+    return shown(_changes)
+
+
+def test_a_table_that_is_read_again_is_read_as_it_is_with_what_was_altered_or_removed_since() -> None:
+    made()
+    added((1, "a"), (2, "b"), (3, "c"))
+    assert _latest() == shown(there())
+    merged((1, None), (2, "bb"))
+    assert _latest("delta/Table") == shown(there())
+    merged((3, "cc"))
+    assert _latest() == shown(there())
+    merged((2, "bbb"))
+    for path in Path("delta/_change_data").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="was removed, which no run has read: read it again"):
+        _latest()
+    assert _latest("delta/Table") == shown(there())
+    _remade()
+    added((7, "z"))
+    with pytest.raises(InputError, match="was made anew since the last run .*: read it again"):
+        _latest()
+    with pytest.raises(StateRefused, match="the run before has read it again: leave the option out"):
+        _latest("delta/Table")
+
+
+def _latest_of(*paths: str) -> dict[str, list[Any]]:
+    """The rows of tables that are in the pipeline of this run."""
+    _pairs.clear()
+    options = PipelineOptions(["--beam_joins_state=state", "--beam_joins_changed=rebuild"])
+    with beam.Pipeline(options=options) as pipeline:
+        for path in paths:
+            read = ReadDelta(path, key="id", schema=None, sequence_by=TIME)
+            latest = pipeline | path >> read | f"latest {path}" >> LatestTable()
+            _ = latest | f"of {path}" >> beam.Map(_keep, path)
+    return {path: shown([row for of, row in _pairs if of == path]) for path in paths}
+
+
+_pairs: list[tuple[str, Any]] = []
+
+
+def _keep(pair: tuple[int, Any], path: str) -> None:
+    _pairs.append((path, pair[1]))
+
+
+def test_a_table_that_joins_a_pipeline_later_or_again_is_read_as_it_is() -> None:
+    for path in ("one", "other"):
+        made(path)
+        merged((1, "a"), (2, "b"), path=path)
+    assert _latest_of("one") == {"one": shown(there("one"))}
+    merged((1, "aa"), path="one")
+    merged((1, "x"), (2, None), path="other")
+    assert _latest_of("one", "other") == {path: shown(there(path)) for path in ("one", "other")}
+    assert _latest_of("one") == {"one": shown(there("one"))}
+    merged((1, None), (7, "c"), path="other")
+    assert _latest_of("other", "one") == {path: shown(there(path)) for path in ("one", "other")}
+
+
+def test_an_altered_column_is_read_in_its_new_type_where_the_table_is_read_again() -> None:
+    made()
+    added((1, "a"))
+    changes()
+    added((3, 5), schema=pa.schema([("id", pa.int64()), ("name", pa.int64())]), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(InputError, match="give --beam_joins_read_again=delta/Table, which reads the table again"):
+        changes()
+    _changes.clear()
+    options = PipelineOptions(["--beam_joins_state=state", "--beam_joins_read_again=delta/Table"])
+    with beam.Pipeline(options=options) as pipeline:
+        _ = pipeline | "delta" >> ReadDelta("delta", key="id") | TableToChanges() | beam.Map(_collect)
+    assert [change.new for change in _changes if change.new is not None] == [{"id": 3, "name": 5}]

@@ -12,6 +12,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import LatestTable
 from beam_joins.io import ReadPostgres
+from beam_joins.transforms.connect.runs import ReplayOptions
 
 Rows = list[tuple[Any, ...]]
 _collected: list[tuple[str, tuple[Any, ...]]] = []
@@ -40,12 +41,20 @@ def asked(conninfo: str, query: str) -> Rows:
         return sorted(connection.execute(query).fetchall())
 
 
-def tables(conninfo: str, names: Sequence[str], state: object, **options: Any) -> dict[str, Rows]:
-    """The rows of tables after a run that goes on with a state, as they are in the table's columns."""
+def tables(
+    conninfo: str, names: Sequence[str], state: object, again: str = "", *, rebuilds: bool = False, **options: Any
+) -> dict[str, Rows]:
+    """The rows of tables after a run that goes on with a state, as they are in the table's columns; ``again`` is the label of a
+    transform whose table is read again; ``rebuilds``: the pipeline may have changed.
+    """
     _collected.clear()
     run(conninfo, "CHECKPOINT")  # only what has been flushed is decoded
     slot = psycopg.conninfo.conninfo_to_dict(conninfo)["dbname"]
     settings = PipelineOptions([] if state is None else [f"--beam_joins_state={state}", "--beam_joins_partitions=2"])
+    if rebuilds:
+        settings.view_as(ReplayOptions).beam_joins_changed = "rebuild"
+    if again:
+        settings.view_as(ReplayOptions).beam_joins_read_again = [again]
     with beam.Pipeline(runner=FnApiRunner(), options=settings) as pipeline:
         read = pipeline | "read" >> ReadPostgres(conninfo, slot=str(slot), publication="s", tables=list(names), **options)
         for name in names:

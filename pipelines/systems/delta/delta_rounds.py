@@ -21,7 +21,7 @@ from xxhash import xxh3_128_hexdigest
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
-from beam_joins.pipelines.base.input_error import writing
+from beam_joins.pipelines.base.input_error import BEGIN_ANEW, writing
 from beam_joins.pipelines.base.paths import absolute, is_local
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.formats.changelog_columns import POSITION, TIME
@@ -105,14 +105,17 @@ class DeltaRound(NamedTuple):
         return tuple(replace(file, key=tuple(key)) for file in self.files)
 
 
-def read_delta_in_run(source: DeltaSource, name: str, state: StateFolder, *, version: int | None = None) -> DeltaRound:
+def read_delta_in_run(
+    source: DeltaSource, name: str, state: StateFolder, *, version: int | None = None, from_beginning: bool = False
+) -> DeltaRound:
     """The round of the changes since the last run with this state, which remembers it by ``name``; it counts when the
-    run does.
+    run does. ``from_beginning``: the rows as they are, whatever the state remembers.
 
     Raises InputError.
     """
     name = f"delta {name}"
-    read = read_delta(source, state.inputs.get(name), state.scratch, version=version, goes_on=True)
+    before = None if from_beginning else state.inputs.get(name)
+    read = read_delta(source, before, state.scratch, version=version, goes_on=True)
     state.inputs[name] = read.remembered
     return read
 
@@ -175,13 +178,12 @@ class _Reader:
         if self.id != before["id"] or self.version < before["version"]:
             was = f"id {before['id']}, version {before['version']}"
             raise InputError(
-                f"{shown} was made anew since the last run (id {self.id}, version {self.version}; was {was}): begin with an empty "
-                "state"
+                f"{shown} was made anew since the last run (id {self.id}, version {self.version}; was {was}): {BEGIN_ANEW}"
             )
         if before.get("commit") and self.commit(before["version"]) not in ("", before["commit"]):
             raise InputError(
                 f"{shown} was put back to an earlier state since the last run: its version {before['version']} is another commit than "
-                "the one that was read: begin with an empty state"
+                f"the one that was read: {BEGIN_ANEW}"
             )
         if self._source.sequence_by != before["sequence_by"]:
             raise InputError(
@@ -223,7 +225,7 @@ class _Reader:
 
     def _gone(self, version: int) -> InputError:
         return InputError(
-            f"{self._source.shown}: version {version} was removed, which no run has read: begin with an empty state, and keep "
+            f"{self._source.shown}: version {version} was removed, which no run has read: {BEGIN_ANEW}, and keep "
             "versions for longer (delta.logRetentionDuration, delta.deletedFileRetentionDuration)"
         )
 
@@ -261,7 +263,7 @@ class _Reader:
         values = action.get("partitionValues") or {}
         unread = "has deletion vectors and no feed" if action.get("deletionVector") else "does not say the partition of a file"
         if action.get("deletionVector") or not {*self._partitioned_by} <= {*values}:
-            raise InputError(f"{self._source.shown}: version {version} {unread}, which is not read: begin with an empty state")
+            raise InputError(f"{self._source.shown}: version {version} {unread}, which is not read: {BEGIN_ANEW}")
         return ((name, _value(values[name], self._columns.field(name).type)) for name in self._partitioned_by)
 
     def _file(self, path: str, size: int, constants: tuple[tuple[str, Any], ...]) -> File:

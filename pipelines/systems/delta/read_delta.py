@@ -18,7 +18,7 @@ from beam_joins.pipelines.changelogs.changelog_rows import (
     rows_of_table,
     top_columns,
 )
-from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
+from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable, table_label
 from beam_joins.pipelines.systems.delta.delta_rounds import DeltaSequence, DeltaSource, read_delta, read_delta_in_run
 from beam_joins.transforms.connect import checks
 from beam_joins.transforms.connect.runs import folder_for, label_of
@@ -84,15 +84,17 @@ class ReadDelta(ReadTable):
 
     def _reads(self, begin: PBegin) -> Reads:
         state, version = folder_for(begin), self._version(begin)
+        label = label_of(begin.pipeline)
         if state is None:
             folder = tempfile.mkdtemp(prefix="beam-joins-delta-")
             atexit.register(remove_directory, folder)
             read = read_delta(self._source, None, folder, version=version)
         else:
-            read = read_delta_in_run(self._source, label_of(begin.pipeline), state, version=version)
+            anew = state.plan.may_begin(table_label(label))
+            read = read_delta_in_run(self._source, label, state, version=version, from_beginning=anew)
         tops, name, before = top_columns(self._key), read.table.name, read.remembered.get("columns")
         stored = {} if before is None else {name: before}
-        schema = columns_of_runs(read.table, tops, self._schema, stored, is_first=read.is_first)
+        schema = columns_of_runs(read.table, tops, self._schema, stored, table_label(label), is_first=read.is_first)
         read.remembered["columns"] = stored.get(name)
         options = {"key": list(self._key), "sequence_by": self._source.sequence_by}
         return rows_of_table(read.files_of(tops), self._key, schema)._replace(options=options).table(emit=self._emit)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from xxhash import xxh3_128_hexdigest
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import BEGIN_ANEW
 from beam_joins.pipelines.changelogs.round_files import LinesFile, RoundFiles
 from beam_joins.pipelines.changelogs.source_reads import ReadPiece, Timed
 from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
@@ -59,7 +60,7 @@ def read_topic(
             if place > end:
                 raise InputError(
                     f"partition {partition} of the topic {topic} ends at {end}, and runs have read up to {place}: the topic was made "
-                    "anew, begin with an empty state"
+                    f"anew: {BEGIN_ANEW}"
                 )
             if str(partition) in lines.last:
                 _require_last(source, element, *lines.last[str(partition)])
@@ -84,9 +85,7 @@ def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder)
     folder, name = os.path.join(state.scratch, "topics", topic), f"topic {topic}"
     before, identity = state.inputs.get(name, {}), identity_of(topic, config)
     if "" not in (identity, before.get("id", "")) and identity != before["id"]:
-        raise InputError(
-            f"the topic {topic} was made anew since the last run (id {identity}, was {before['id']}): begin with an empty state"
-        )
+        raise InputError(f"the topic {topic} was made anew since the last run (id {identity}, was {before['id']}): {BEGIN_ANEW}")
     last = {partition: (offset, content) for partition, (offset, content) in before.get("last", {}).items()}
     read = read_topic(topic, config, before.get("offsets", {}), folder, None, last, before.get("deletes"))
     state.inputs[name] = {"offsets": read.offsets, "id": identity, "last": read.last, "deletes": read.deletes}
@@ -111,7 +110,7 @@ def _require_last(source: Topics, element: tuple[str, int], offset: int, content
     if found.at.get(offset, content) != content:
         raise InputError(
             f"the topic {topic} has another record at the offset {offset} of partition {partition} than the last run has read, as "
-            "after a restore of the broker's files: begin with an empty state"
+            f"after a restore of the broker's files: {BEGIN_ANEW}"
         )
 
 
@@ -128,7 +127,7 @@ def _pieces(source: Topics, element: tuple[str, int], place: int, end: int) -> I
         topic, partition = element
         if error.args and error.args[0].code() in (kafka().KafkaError.OFFSET_OUT_OF_RANGE, kafka().KafkaError._AUTO_OFFSET_RESET):
             raise InputError(
-                f"the topic {topic} has lost records of partition {partition} that no run has read: begin with an empty state, and let"
+                f"the topic {topic} has lost records of partition {partition} that no run has read: {BEGIN_ANEW}, and let"
                 " the topic keep its records for longer"
             ) from None
         raise InputError(f"the topic {topic} cannot be read: {error.args[0].str() if error.args else error}") from None

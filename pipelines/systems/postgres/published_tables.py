@@ -11,6 +11,7 @@ import pyarrow as pa
 from beam_joins.columns.compared import ComparedTable
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
+from beam_joins.pipelines.base.input_error import BEGIN_ANEW
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant
 from beam_joins.pipelines.formats.reading import Kind
 from beam_joins.pipelines.formats.types.postgres_equality import PostgresColumn
@@ -225,7 +226,7 @@ class PublishedTable(NamedTuple):
         if earlier not in (set(), key) and not (self.identity == "f" and set() < key < earlier):
             raise InputError(
                 f"the primary key of {name} was {', '.join(sorted(earlier))} in the last run, and now is "
-                f"{', '.join(self.table.key) or 'gone'}: read the table again (--read-again), or begin with an empty state"
+                f"{', '.join(self.table.key) or 'gone'}: {BEGIN_ANEW}"
             )
 
 

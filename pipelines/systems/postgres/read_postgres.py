@@ -14,13 +14,13 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import remove_directory
 from beam_joins.pipelines.changelogs.changelog_rows import checked_schema, columns_of_runs, rows_of_table
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
-from beam_joins.pipelines.changelogs.read_table import ReadTable
+from beam_joins.pipelines.changelogs.read_table import ReadTable, table_label
 from beam_joins.pipelines.systems.postgres.postgres_table import checked_conninfo
 from beam_joins.pipelines.systems.postgres.slot_rounds import Round, read_round
 from beam_joins.pipelines.systems.postgres.slot_runs import read_in_run
 from beam_joins.pipelines.systems.postgres.table_snapshots import Slot
 from beam_joins.transforms.connect import checks
-from beam_joins.transforms.connect.runs import folder_for
+from beam_joins.transforms.connect.runs import folder_for, label_of
 
 __all__ = ["ReadPostgres"]
 
@@ -103,7 +103,9 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
 
     def expand(self, begin: PBegin) -> Any:
         """Apply the transform."""
-        read, stored, is_first = self._read(begin)
+        label = label_of(begin.pipeline)
+        labels = {name: table_label(f"{label}/{ReadTable.__name__ if self._alone else name}") for name in self._names}
+        read, stored, is_first = self._read(begin, labels)
         tables = {}
         for name, published in zip(self._names, read.tables.values(), strict=True):
             full = published.table.full_name
@@ -111,16 +113,16 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             if not key:
                 raise InputError(f"{full} has no primary key: name its columns with key=")
             described = DatabaseTable(full, (), published.columns, dict(published.table.shape), published.kinds, has_texts=True)
-            schema = columns_of_runs(described, key, self._schemas[name], stored, is_first=is_first)
+            schema = columns_of_runs(described, key, self._schemas[name], stored, labels[name], is_first=is_first)
             rows = rows_of_table(read.files_of(full, key), key, schema, nested=False)._replace(options={"key": list(key)})
             reads = rows.table(emit=self._emit, without_earlier=self._without_earlier)
             table = ReadTable(reads._replace(compared=published.compared_by(key)).of_run)
             tables[name] = begin | (table if self._alone else name >> table)
         return tables[self._names[0]] if self._alone else tables
 
-    def _read(self, begin: PBegin) -> tuple[Round, dict[str, str], bool]:
+    def _read(self, begin: PBegin, labels: Mapping[str, str]) -> tuple[Round, dict[str, str], bool]:
         """The round of this run; the remembered columns of the tables, which may be added to; and whether this is the
-        first run.
+        first run. ``labels`` are those of the transforms that make the tables.
         """
         slots = begin.pipeline.__dict__.setdefault(_READ, set())
         if self._slot.name in slots:
@@ -131,5 +133,6 @@ class ReadPostgres(beam.PTransform[PBegin, Any]):
             folder = tempfile.mkdtemp(prefix="beam-joins-slot-")
             atexit.register(remove_directory, folder)
             return read_round(self._slot, keys, None, folder), {}, True
-        read, remembered = read_in_run(self._slot, keys, state)
+        anew = [name for name in self._names if state.plan.may_begin(labels[name])]
+        read, remembered = read_in_run(self._slot, keys, state, anew)
         return read, remembered.setdefault("schemas", {}), state.is_new

@@ -79,11 +79,11 @@ class SlotInputs(NamedTuple):
 
     def forget(self, name: str, read: dict[str, Any]) -> None:
         """Have a table be read as it is now; ``read`` is the progress of the inputs of a state."""
+        from beam_joins.pipelines.systems.postgres.slot_runs import without_tables  # noqa: PLC0415  # with Beam
+
         of_slot = f"slot {self.address.slot}"
         if before := read.get(of_slot):
-            table = self.sources[name]
-            others = {full: each for full, each in before["tables"].items() if full != table and not full.endswith(f".{table}")}
-            read[of_slot] = {**before, "tables": others}
+            read[of_slot] = without_tables(before, [self.sources[name]])
 
 
 def _remark(slot: str, read: "Round") -> str:

@@ -6,7 +6,7 @@ run before it has left, and the changes since.
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -35,14 +35,28 @@ class _Kept(msgspec.Struct):
     round: Round
 
 
-def read_in_run(slot: Slot, tables: Mapping[str, Sequence[str]], state: StateFolder) -> tuple[Round, dict[str, Any]]:
+def without_tables(before: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The memory of a slot without tables, which are to be read as they are; ``names`` are whole, or their last parts."""
+
+    def is_named(full: str) -> bool:
+        return any(f".{full}".endswith(f".{name}") for name in names)
+
+    parts = {part: {full: each for full, each in before.get(part, {}).items() if not is_named(full)} for part in ("tables", "schemas")}
+    return {**before, **parts}
+
+
+def read_in_run(
+    slot: Slot, tables: Mapping[str, Sequence[str]], state: StateFolder, anew: Collection[str] = ()
+) -> tuple[Round, dict[str, Any]]:
     """The round of the changes committed since the last run with this state, of ``tables`` with the columns of their keys; and the
-    state's memory of the slot, which may be added to.
+    state's memory of the slot, which may be added to. Those ``anew`` are read as they are.
 
     Raises InputError.
     """
     folder, name = os.path.join(state.files.root, "slots", slot.name, f"{state.run:06d}"), f"slot {slot.name}"
-    before = state.inputs.get(name)  # without tables that are to be read again
+    before = state.inputs.get(name)
+    if before is not None and anew:
+        before = without_tables(before, anew)
     asked = (
         slot.name,
         slot.publication,

@@ -68,6 +68,14 @@ class Plan:
         """Whether a transform reads its whole input again."""
         return label in self.read_again or label in self.whole
 
+    def may_begin(self, label: str) -> bool:
+        """Whether a source that has all of its rows at any time is read from its beginning: its transform is read again by an
+        option, or is new, and its input is known to be whole then.
+        """
+        if self.before.has_all and not self.had(label):
+            self.whole = [*self.whole, label]
+        return self.is_read_again(label)
+
     def is_rebuilt(self, label: str) -> bool:
         """Whether a transform is rebuilt."""
         return label in self.decisions and self.decisions[label].verdict == "rebuilt"
