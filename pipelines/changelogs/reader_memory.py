@@ -13,6 +13,7 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.input_memory import InputMemory
 from beam_joins.pipelines.changelogs.read_table import table_label
 from beam_joins.pipelines.formats.file_parts import File
+from beam_joins.pipelines.results.paths_in_use import reads_files
 from beam_joins.transforms.connect.runs import Handed, StateFolder, before_run, folder_for, label_of
 
 _READ: Final = "read by"
@@ -53,8 +54,9 @@ class ReaderMemory(InputMemory):
 
     def new(self, files: Sequence[File], pattern: str) -> list[File]:
         """The files among those that a pattern finds which no run has read, behind parts of others that wait. Raises InputError
-        where there is none and was none before.
+        where there is none and was none before, and where the pipeline writes one of them.
         """
+        reads_files(self._pipeline, pattern, [file.path for file in files])
         if not files and not len(self.files):
             raise InputError(f"{self._name}: {none_at(pattern)}")
         if gone := self.gone(files):

@@ -3,12 +3,12 @@
 import argparse
 import os
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins.errors import InputError
 from beam_joins.options.operations import word
 from beam_joins.options.spans import seconds_of
+from beam_joins.pipelines.base.path_patterns import finds
 from beam_joins.pipelines.commands.command_spec import Names, Side
 from beam_joins.pipelines.commands.reader_options import OF_EACH_RUN, READER_OPTIONS, column_and_words, names_in
 from beam_joins.pipelines.formats.csv_schema import delimiter_of, encoding_of, items_of
@@ -195,18 +195,8 @@ def refuse_same(args: argparse.Namespace) -> None:
 def refuse_read(names: Names, args: argparse.Namespace, option: str, place: str) -> None:
     """Raise InputError for a file that an input would read once it is written."""
     for side in names.sides:
-        if (path := side.path(args)) and _finds(path, of_run(place, 1)):
+        if (path := side.path(args)) and finds(path, of_run(place, 1)):
             raise InputError(f"{option}: --{side.path_option} {path} would read what is written to {place}: name another place")
-
-
-def _finds(pattern: str, path: str) -> bool:
-    """Whether a pattern, or a folder, finds a path once it is there."""
-    parent, name = os.path.split(_real(pattern))
-    if os.path.isdir(pattern):
-        parent, name = _real(pattern), "*"
-    elif "://" in pattern and os.path.dirname(path) == pattern.rstrip("/"):  # there are no folders to look for
-        return True
-    return _real(os.path.dirname(path) or os.curdir) == parent and fnmatch(os.path.basename(path), name)
 
 
 def _real(path: str) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, find_changelog, find_files, look_into
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
@@ -23,7 +24,9 @@ from beam_joins.pipelines.commands.run_memory import CommandMemory
 from beam_joins.pipelines.commands.runner_setup import any_runner
 from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, descriptions, refuse_same
 from beam_joins.pipelines.formats.output_records import Made
-from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output, refuse_inputs
+from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output, split_suffix
+from beam_joins.pipelines.results.paths_in_use import refuse_inputs
+from beam_joins.pipelines.results.publication import parts_of
 from beam_joins.pipelines.results.write_parts import Report
 
 
@@ -55,7 +58,9 @@ def job_alone(
     for changelog in changelogs:
         changelog.require_table()
     for path in (*written.values(), *descriptions(args).values()):
-        refuse_inputs(path, [file.path for changelog in changelogs for file in changelog.files])
+        files = [file.path for changelog in changelogs for file in changelog.files]
+        with writing(path):
+            refuse_inputs(path, files, [path, *parts_of(*split_suffix(path))])
     made = [f"the folder {folder} was not there: {'it has been made' if make else 'a run makes it'}" for folder in folders]
     job = Job(
         names=names,

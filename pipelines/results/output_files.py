@@ -13,7 +13,7 @@ from apache_beam.io.filesystem import CompressionTypes
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
-from beam_joins.pipelines.base.paths import absolute, is_local, real, require_file_system
+from beam_joins.pipelines.base.paths import absolute, is_local, require_file_system
 from beam_joins.pipelines.formats.output_records import Anew, TableRecords
 from beam_joins.pipelines.formats.registry import format_of
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
@@ -94,18 +94,6 @@ def absent_folders(paths: Iterable[str | None]) -> list[str]:
     """The folders of paths to be written that :func:`check_output` makes."""
     parents = (os.path.dirname(path) for path in paths if path and is_local(path))
     return list(dict.fromkeys(parent for parent in parents if parent and not os.path.exists(parent)))
-
-
-def refuse_inputs(path: str, inputs: Iterable[str]) -> None:
-    """Raise InputError if a result at this path would take the place of an input: of its file, or of one
-    named as an earlier part of it.
-    """
-    with writing(path):
-        replaced = set(map(real, (absolute(path), *parts_of(*split_suffix(path)))))
-    for file in inputs:
-        if real(file) in replaced:
-            shown = path if real(file) == real(path) else f"{file}, which {path} would replace as a part of an earlier result,"
-            raise InputError(f"{shown} is an input: give the result another name")
 
 
 class Staging(Publication):

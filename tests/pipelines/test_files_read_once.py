@@ -74,6 +74,24 @@ def test_each_run_reads_what_has_come_since(suffix: str, schema: Any) -> None:
     assert [type(row) for row in expected.values()] == [dict] * 5
 
 
+def test_the_files_of_a_folder_are_read_as_they_come() -> None:
+    Path("in").mkdir()
+    Path("in/notes.txt").touch()
+    with pytest.raises(InputError, match="the files: in is a folder without a file that can be read"):
+        run(changelog("in"))
+    for number in range(3):
+        write(f"in/{number}.jsonl", rows(number, number + 2))
+        assert run(changelog("in"))[0] == 2
+    Path("in/0.jsonl").unlink()
+    assert run(changelog("in"))[0] == 0
+    Path("events").mkdir()
+    event = {"op": "c", "after": {"id": 1}, "source": {"lsn": 1, "ts_ms": 5, "table": "t"}}
+    Path("events/1.jsonl").write_text(json.dumps(event))
+    assert run(ReadChangeEvents("events", format="debezium", key="id"), state="other")[0] == 1
+    with pytest.raises(InputError, match="in is a directory: name a file, or a glob"), beam.Pipeline() as pipeline:
+        _ = pipeline | changelog("in")
+
+
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_a_file_that_has_been_read_may_go(suffix: str) -> None:
     write(f"1.{suffix}", rows(0, 10))

@@ -60,7 +60,7 @@ class EventFiles:
         memory = ReaderMemory(begin, self._name, self._earlier_memory)
         if self._key:
             memory.key = [*self._envelopes.key]
-        files = memory.new(self._files(memory.more.pop(_HELD, [])), self._pattern)
+        files = memory.new(self._files(memory.more.pop(_HELD, []), folders=memory.is_of_runs), self._pattern)
         changelog = memory.changelog(files, self._columns, keyed_later=True)
         self._check(changelog)
         evidence = changelog.evidence
@@ -112,8 +112,10 @@ class EventFiles:
         for column in self._envelopes.key if types else ():
             changelog.require("key=", column)
 
-    def _files(self, held: Sequence[str]) -> tuple[File, ...]:
-        """The files of this run, behind those of earlier ones that had no row, which this one reads."""
+    def _files(self, held: Sequence[str], *, folders: bool) -> tuple[File, ...]:
+        """The files of this run, with ``folders`` also those of a folder, behind those of earlier ones that had no row, which this
+        one reads.
+        """
         files = list[File]()
         for path in held:
             of_path = find_files(self._name, glob.escape(path) if is_local(path) else path, self._envelopes)
@@ -122,7 +124,8 @@ class EventFiles:
                     f"{self._name}: {path} is gone, which no run has read as none had a row: restore it, or begin with an empty state"
                 )
             files += of_path
-        return (*files, *(file for file in files_of(self._name, self._pattern, self._columns) if file.path not in held))
+        there = files_of(self._name, self._pattern, self._columns, folders=folders)
+        return (*files, *(file for file in there if file.path not in held))
 
     def _earlier_memory(self, inputs: Mapping[str, Any], label: str) -> dict[str, Any]:
         """The memory that earlier versions have kept: key and types, and no files."""

@@ -25,6 +25,7 @@ from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.formats.file_parts import Block, File, Growing, NotWhole
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
+from beam_joins.pipelines.results.paths_in_use import reads_files
 from beam_joins.transforms.connect.files import ListedFile, cause, open_file
 
 _NUMBER: Final = re.compile(r"([0-9]+)")
@@ -74,6 +75,7 @@ class GrowingFiles(beam.PTransform[PBegin, PCollection[Any]]):
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
+        reads_files(begin.pipeline, self._pattern, [file.path for file in _matching(self._pattern)])
         elements: PCollection[Any] = begin | "Pattern" >> beam.Create([self._pattern], reshuffle=False) | "Read" >> self._read
         return elements
 

@@ -23,8 +23,8 @@ class ReadChangeEvents(ReadTable):
     Changes of one transaction have one position where the format tells transactions apart (``docs/envelopes.md`` has a
     table).
 
-    * ``path``: a path or a glob, on any filesystem that Beam knows. With a state a run reads the files that no run has read;
-      one that has changed since is refused. Files of JSON lines may be compressed.
+    * ``path``: a path or a glob, on any filesystem that Beam knows. With a state a run reads the files that no run has read,
+      also of a folder; one that has changed since is refused. Files of JSON lines may be compressed.
     * ``format``: the envelopes of the rows: ``"debezium"`` (with a schema or without, or unwrapped; in JSON, Avro, Parquet
       or Arrow), ``"wal2json"`` (formats 1 and 2) or ``"maxwell"``.
     * ``table``: the table whose rows count, by its full name or the last part of it; by default all rows.

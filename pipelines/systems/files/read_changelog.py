@@ -40,8 +40,8 @@ class ReadChangelog(ReadTable):
     r"""Reads the table of a changelog in files: each record is a row, with columns for key, time, sequence and
     delete. Change events of a CDC tool are read by :class:`~beam_joins.io.ReadChangeEvents`.
 
-    * ``path``: a path or a glob, on any filesystem that Beam knows. With a state a run reads the files that no run has read;
-      one that has changed since is refused. The suffix says the format: JSON lines and CSV with a
+    * ``path``: a path or a glob, on any filesystem that Beam knows. With a state a run reads the files that no run has read,
+      also of a folder; one that has changed since is refused. The suffix says the format: JSON lines and CSV with a
       header, also ``.gz``, ``.bz2`` and ``.zst``; Avro; Parquet; Arrow IPC; MessagePack (extra
       ``msgpack``). Large files are read in parts, side by side.
     * ``key``: the columns of the primary key, ``"id"`` or ``["region", "id"]``.
@@ -154,7 +154,7 @@ def _rows_of(
 
     def of_run(begin: PBegin) -> ChangelogRows:
         memory = ReaderMemory(begin, "the files", _earlier_memory)
-        files = memory.new(files_of("the files", path, columns), path)
+        files = memory.new(files_of("the files", path, columns, folders=memory.is_of_runs), path)
         changelog = memory.changelog(files, columns)
         tops = top_columns(key, changelog.rows_have)
         changelog = replace(changelog, columns=replace(changelog.columns, key=tops))

@@ -19,7 +19,8 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import files_at, none_at, require_file_system, require_seen
 from beam_joins.pipelines.formats.parquet import opened, require_held
-from beam_joins.pipelines.systems.files.parquet_paths import SUFFIX, ReadsParquet, require_apart, without_run
+from beam_joins.pipelines.results.paths_in_use import reads_files
+from beam_joins.pipelines.systems.files.parquet_run import SUFFIX, without_run
 from beam_joins.transforms.connect import checks
 from beam_joins.transforms.connect.files import cause
 from beam_joins.transforms.connect.tables import as_arrow, plain_schema
@@ -28,7 +29,7 @@ from beam_joins.values.schema_union import common_schema
 _FOOTERS = 16  # read at a time
 
 
-class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
+class ReadParquet(beam.PTransform[PBegin, PCollection[pa.Table]]):
     """Reads Parquet files, one row group at a time, as a ``PCollection[pyarrow.Table]``. The columns are known when the
     pipeline is built.
 
@@ -37,7 +38,7 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
 
     Files may have different columns: the table has all of them, null where a file has none. Raises :class:`InputError` at
     construction if no file matches; and when applied, for a file in another format, for a column that no file has, for one
-    column of types without a common type, and if a WriteParquet of the same pipeline would replace a file that is read.
+    column of types without a common type, and if the same pipeline writes a result in the place of a file that is read.
 
     >>> import tempfile
     >>> import pyarrow.parquet as pq
@@ -59,6 +60,7 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
         except OSError as error:
             raise InputError(f"cannot look for {path}: {cause(error)}") from error
         require_plain(path, [file.path for file in files])
+        self._path = path
         self._sizes = {file.path: file.bytes for file in files if not is_folder or file.path.endswith(SUFFIX)}
         self.paths = list(self._sizes)
         if not self.paths:
@@ -86,7 +88,7 @@ class ReadParquet(ReadsParquet, beam.PTransform[PBegin, PCollection[pa.Table]]):
 
     def expand(self, begin: PBegin) -> PCollection[pa.Table]:
         """Apply the transform."""
-        require_apart(begin.pipeline)
+        reads_files(begin.pipeline, self._path, self.paths)
         columns = self._columns
         batches: PCollection[pa.Table] = (
             begin

@@ -19,6 +19,7 @@ from beam_joins.pipelines.formats.output_records import Anew, As, ChangeRecords
 from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.target_types import json_lines_type, parquet_type
 from beam_joins.pipelines.results.output_files import Output, split_suffix
+from beam_joins.pipelines.results.paths_in_use import writes_files
 from beam_joins.pipelines.results.publication import Move, Publication
 from beam_joins.pipelines.results.write_parts import WriteParts, WrittenPart
 from beam_joins.transforms.connect.checks import choice, columns, require_bounded, require_global, require_tables, text
@@ -63,10 +64,11 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
     The file gets its name when it is whole, with a state when the run is committed, in the place of one that is there; until then
     its parts lie in a hidden folder beside it. The path that the transform gives is that of a file that is there, without a state.
 
-    Raises ``ValueError`` at construction for a wrong option and for a suffix of no format; when applied
-    for a table of Python objects (opaque), for unbounded input, and for columns that the format does not
-    have. In the run :class:`~beam_joins.InputError` when another run writes to the
-    path, or where files of runs behind that of the state are beside it; OutputError if it cannot be written.
+    Raises ``ValueError`` at construction for a wrong option and for a suffix of no format; when applied for a table of
+    Python objects (opaque), for unbounded input, for columns that the format does not have, and where a transform of the
+    pipeline reads the file, or with a state would read that of a later run. In the run
+    :class:`~beam_joins.InputError` when another run writes to the path, or where files of runs behind that of the state are
+    beside it; OutputError if it cannot be written.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -117,6 +119,7 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         if folder is not None and not of_rows:
             path = f"{stem}-{folder.run:06d}{suffix}"
             before_run(pcoll.pipeline, partial(_require_none_later, folder, stem, suffix))
+        writes_files(pcoll.pipeline, self._path, [path], None if folder is None else path)
         records = ChangeRecords(rows, self._as, self._format, self._table)
         result = _Result(Output("changes", path, records, owner=self._path).begun(Anew.of(pcoll, folder)), folder)
         begin = pcoll.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])

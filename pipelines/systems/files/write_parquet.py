@@ -19,17 +19,19 @@ from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, remove, require_file_system
 from beam_joins.pipelines.formats.parquet import opened
 from beam_joins.pipelines.results.counts import at_bundle_end
+from beam_joins.pipelines.results.paths_in_use import writes_files
 from beam_joins.pipelines.results.publication import Move, Publication, part_name, parts_of
-from beam_joins.pipelines.systems.files.parquet_paths import RUN, SUFFIX, WritesParquet, require_apart, run_of
+from beam_joins.pipelines.systems.files.parquet_run import RUN, SUFFIX, run_of
 from beam_joins.transforms.connect.checks import text
 from beam_joins.transforms.connect.files import create_file, exists
+from beam_joins.transforms.connect.runs import folder_for
 from beam_joins.transforms.connect.tables import batches_of_rows
 from beam_joins.values.schema_union import common_schema, conformed
 
 _RAW = CompressionTypes.UNCOMPRESSED
 
 
-class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[str]]):
+class WriteParquet(beam.PTransform[PCollection[Any], PCollection[str]]):
     """Writes Arrow tables, record batches or rows with a Beam schema into files ``{path}-00000-of-00004.parquet``; gives
     their paths.
 
@@ -42,8 +44,8 @@ class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[
     path go; until then they lie in a hidden directory beside them. What a run that fails leaves there is removed by the
     next run with the path. In the files' metadata ``beam_joins.run`` says which run has written them.
 
-    Raises :class:`InputError` when it is applied: if the pipeline reads a file with ReadParquet that would be
-    replaced or removed, or writes to the path already. In the run: for a column of two types (give
+    Raises :class:`InputError` when it is applied: if the pipeline reads a file that would be replaced or removed, or
+    with a state one of the result of a later run, or writes to the path already. In the run: for a column of two types (give
     ``schema``), for values that ``schema`` cannot hold or columns that it does not name, and when another run
     writes to the same path or has taken it over (a file ``.{path}.lock`` says which; a run of this
     machine that has ended, or an earlier one of the same process, is given up). Raises OutputError if a file
@@ -64,7 +66,10 @@ class WriteParquet(WritesParquet, beam.PTransform[PCollection[Any], PCollection[
     def expand(self, batches: PCollection[Any]) -> PCollection[str]:
         """Apply the transform."""
         require_file_system("WriteParquet", self.path)
-        require_apart(batches.pipeline)
+        with writing(self.path):
+            earlier = parts_of(self.path, SUFFIX)
+        of_run = None if folder_for(batches) is None else part_name(self.path, 0, 1, SUFFIX)
+        writes_files(batches.pipeline, self.path, earlier, of_run)
         if (of_rows := batches_of_rows(batches, "Columns")) is not None:
             batches = of_rows
         result = _Result(self.path, self._schema, self._compression)
