@@ -8,7 +8,7 @@ from beam_joins.pipelines.commands.command_line import add_runner, parse_known
 from beam_joins.pipelines.commands.command_spec import Names
 from beam_joins.pipelines.commands.program import Parser, program
 from beam_joins.pipelines.commands.reader_options import add_reader_options, names_in, reader_help, take_defaults
-from beam_joins.pipelines.commands.runs_options import add_runs_options
+from beam_joins.pipelines.commands.result_options import add_result_options
 from beam_joins.pipelines.commands.spooled_inputs import take_addresses
 from beam_joins.pipelines.systems.inputs import FORMS
 from beam_joins.pipelines.systems.targets import target_at
@@ -59,7 +59,7 @@ def _parser(names: Names) -> Parser:
         help=f"{reader_help('on_bad_record', names.sides[0])}, and the first few named (default: %(default)s)",
     )
     names.add_options(parser)
-    add_runs_options(parser, names)
+    add_result_options(parser, names)
     first, *others = names.sides
     add_reader_options(parser.add_argument_group(f"columns of the {first.name}"), first)
     for side in others:

@@ -13,13 +13,13 @@ from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.sampling import is_time
 from beam_joins.pipelines.commands.command_line import beam_options
 from beam_joins.pipelines.commands.command_spec import TO, Names
+from beam_joins.pipelines.commands.incremental_state import memory_of
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
 from beam_joins.pipelines.commands.pipeline import built_pipeline
-from beam_joins.pipelines.commands.run_memory import memory_of
+from beam_joins.pipelines.commands.result_options import changes_as
+from beam_joins.pipelines.commands.run_once import job_alone
 from beam_joins.pipelines.commands.runner_setup import setup_of
-from beam_joins.pipelines.commands.runs_options import changes_as
-from beam_joins.pipelines.commands.single_run import job_alone
 from beam_joins.pipelines.formats.output_records import Anew
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE

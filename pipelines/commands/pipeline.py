@@ -21,8 +21,8 @@ from beam_joins.pipelines.changelogs.read_table import ReadTable
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.join_columns import completed, has_both, join_of, refers_to_none
 from beam_joins.pipelines.commands.result_rows import ResultRows
+from beam_joins.pipelines.commands.run_progress import WatchedReport, WatchedRun, log_beside
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
-from beam_joins.pipelines.commands.watched_run import WatchedReport, WatchedRun, log_beside
 from beam_joins.pipelines.formats.output_records import Anew
 from beam_joins.pipelines.results.count_figures import Counted, figures, without_reference
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring

@@ -18,7 +18,7 @@ from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.program import program
-from beam_joins.pipelines.commands.runs_options import check_descriptions, check_runs_options
+from beam_joins.pipelines.commands.result_options import check_descriptions, check_result_options
 from beam_joins.pipelines.commands.spooled_inputs import spooled_inputs
 from beam_joins.pipelines.commands.standard_streams import STANDARD, standard_result, standard_streams
 from beam_joins.pipelines.runners.warm_start import start_early
@@ -46,7 +46,7 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
                 check_descriptions(args, names)
                 exports = Exports(names, args, progress)
                 interruption.at_second = args.follow
-                check_runs_options(args, names)
+                check_result_options(args, names)
                 if not args.dry_run:
                     start_early(args.runner, args.beam_options)  # a JVM starts while Beam is imported
                 options = beam_options(args.runner, args.beam_options)
@@ -96,7 +96,7 @@ def _alone(
     with standard_streams(names, args), spooled_inputs(names, args):
         with progress.phase("start-up"):
             from beam_joins.pipelines.commands.merged_result import MergedResult
-            from beam_joins.pipelines.commands.single_run import job_alone, run_alone
+            from beam_joins.pipelines.commands.run_once import job_alone, run_alone
 
             job, outputs = job_alone(names, args)
             if (merged := MergedResult.of(args)) is not None:
@@ -129,11 +129,11 @@ def _in_runs(
     names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
 ) -> str | None:
     with progress.phase("start-up"):
-        from beam_joins.pipelines.commands.repeated_runs import follow
+        from beam_joins.pipelines.commands.follow import follow
+        from beam_joins.pipelines.commands.incremental_runs import IncrementalRuns
         from beam_joins.pipelines.commands.runner_setup import any_runner
-        from beam_joins.pipelines.commands.runs import Runs
 
-        runs = Runs(names, args)
+        runs = IncrementalRuns(names, args)
     if args.follow:
         return follow(runs, options, args, interruption, exports)
     arrived = runs.arrived()

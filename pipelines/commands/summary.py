@@ -12,8 +12,8 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.read_records import AHEAD, READ, SKIPPED
 from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED
 from beam_joins.pipelines.commands.command_spec import LATEST, TO, Names
+from beam_joins.pipelines.commands.run_progress import Step, watched_of
 from beam_joins.pipelines.commands.standard_streams import STANDARD
-from beam_joins.pipelines.commands.watched_run import Step, watched_of
 from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY, Tally, add_up
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect.metrics import ABSENT_DELETES, SUPERSEDED_ROWS

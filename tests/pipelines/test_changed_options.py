@@ -12,7 +12,7 @@ import pytest
 
 from beam_joins.errors import StateRefused
 from beam_joins.pipelines.changelogs.sampling import LOOK_RECORDS
-from beam_joins.pipelines.commands import runs
+from beam_joins.pipelines.commands import incremental_runs
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from tests.pipelines.join_run import refused
 from tests.pipelines.merged_tables import DELTA, DUCKLAKE, Merged
@@ -221,7 +221,7 @@ def test_a_table_that_is_merged_into_goes_on_with_other_columns_and_after_a_kill
     assert address in ran(beam_joins, *command, other, REBUILD, "--dry-run")
     assert {*there.rows()[0]} == {"id", "amount", "name"}
     with monkeypatch.context() as patched:
-        patched.setattr(runs, "run_job", _killed)
+        patched.setattr(incremental_runs, "run_job", _killed)
         assert beam_joins(*command, other, REBUILD).code == 1
     for select, options in ((before, []), (other, [REBUILD]), (before, [REBUILD])):
         ran(beam_joins, *command, select, *options)

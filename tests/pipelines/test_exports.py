@@ -175,7 +175,7 @@ def test_an_error_that_nothing_explains_is_a_failed_run_too(beam_joins: Run, mon
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("beam_joins.pipelines.commands.single_run.run_alone", broken)
+    monkeypatch.setattr("beam_joins.pipelines.commands.run_once.run_alone", broken)
     with pytest.raises(ZeroDivisionError):
         beam_joins(*TABLE, "--metrics-file", "m.prom", "--lineage-file", "e.jsonl")
     assert value("runs_total", outcome="failed") == 1
@@ -183,7 +183,7 @@ def test_an_error_that_nothing_explains_is_a_failed_run_too(beam_joins: Run, mon
 
 
 def test_a_run_that_is_interrupted_is_aborted(beam_joins: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_joins.pipelines.commands.single_run.run_alone", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("beam_joins.pipelines.commands.run_once.run_alone", lambda *_, **__: signal.raise_signal(signal.SIGTERM))
     monkeypatch.setattr("beam_joins.pipelines.commands.run_command.leave_threads_behind", lambda code: None)
     ran = beam_joins(*TABLE, "--metrics-file", "m.prom", "--lineage-file", "e.jsonl")
     assert ran.code == 143

@@ -14,8 +14,8 @@ from beam_joins.pipelines.base.interruption import interruptible
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options
 from beam_joins.pipelines.commands.exports import Exports
-from beam_joins.pipelines.commands.repeated_runs import follow
-from beam_joins.pipelines.commands.runs import Ended
+from beam_joins.pipelines.commands.follow import follow
+from beam_joins.pipelines.commands.incremental_runs import Ended
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.join import JOIN
 from beam_joins.pipelines.results.write_parts import Report

@@ -21,12 +21,12 @@ from beam_joins.pipelines.commands import programs, slot_command
 from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.commands.command_spec import Names
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
+from beam_joins.pipelines.commands.incremental_runs import IncrementalRuns
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.report.page import page_of
-from beam_joins.pipelines.commands.runs import Runs
+from beam_joins.pipelines.commands.run_progress import Step, Watched, WatchedReport
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.commands.summary import Summary
-from beam_joins.pipelines.commands.watched_run import Step, Watched, WatchedReport
 from beam_joins.pipelines.formats.envelopes.wal2json_lines import Wal2JsonLines
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.join import JOIN
@@ -260,7 +260,7 @@ def test_runs_say_what_they_read_in_its_own_terms(tmp_path: Path) -> None:
 
     def came(left: str, right: str, new: dict[str, list[File]]) -> str:
         args = parse(JOIN, ["--left", left, "--right", right, *base])
-        return Runs(JOIN, args)._came(new)
+        return IncrementalRuns(JOIN, args)._came(new)
 
     both, one = {"left rows": [file, file], "right rows": [file]}, {"left rows": [file], "right rows": []}
     address = "postgres://h/d?slot=s&table=public."

@@ -17,9 +17,9 @@ from beam_joins.pipelines.changelogs.read_log import WasRead
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
 from beam_joins.pipelines.commands.report import page
 from beam_joins.pipelines.commands.report.page import page_of
+from beam_joins.pipelines.commands.run_progress import Step, Watched, WatchedReport
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.commands.summary import Summary
-from beam_joins.pipelines.commands.watched_run import Step, Watched, WatchedReport
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.orders import ORDERS
 from beam_joins.pipelines.results.count_figures import count_times

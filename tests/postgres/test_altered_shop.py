@@ -229,7 +229,7 @@ class Follower(Runs):
         if self._process is None:
             warm = multiprocessing.get_context("forkserver")
             warm.set_forkserver_preload(
-                ["beam_joins.pipelines.commands.runs", "beam_joins.pipelines.commands.repeated_runs", "psycopg"]
+                ["beam_joins.pipelines.commands.incremental_runs", "beam_joins.pipelines.commands.follow", "psycopg"]
             )
             self._process = warm.Process(target=follow, args=[os.getcwd(), self.options])
             self._process.start()

@@ -248,7 +248,7 @@ def test_runs_that_are_killed_at_any_moment_lose_and_double_nothing(postgres: st
     assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
     options = [*join_options(address), "--state-dir", "state", "--changes", "changes"]
     chance, warm = random.Random(kills), multiprocessing.get_context("forkserver")
-    warm.set_forkserver_preload(["beam_joins.pipelines.commands.runs", "beam_joins.pipelines.commands.repeated_runs", "psycopg"])
+    warm.set_forkserver_preload(["beam_joins.pipelines.commands.incremental_runs", "beam_joins.pipelines.commands.follow", "psycopg"])
 
     def killed_after(seconds: float) -> None:
         program = warm.Process(target=follow, args=[os.getcwd(), [*options, "--follow", "--every", "10ms"]])

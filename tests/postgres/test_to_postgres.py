@@ -48,7 +48,7 @@ def test_at_every_moment_the_table_is_the_join_as_of_a_commit(postgres: str, bea
             states[hash(tuple(rows))] = number + 1  # seen before anybody can read what is joined from it
 
     chance, warm = random.Random(kills), multiprocessing.get_context("forkserver")
-    warm.set_forkserver_preload(["beam_joins.pipelines.commands.runs", "beam_joins.pipelines.commands.repeated_runs", "psycopg"])
+    warm.set_forkserver_preload(["beam_joins.pipelines.commands.incremental_runs", "beam_joins.pipelines.commands.follow", "psycopg"])
     actual, kill_at = list[int](), time.monotonic() + 2 * chance.random()
 
     def started() -> Any:

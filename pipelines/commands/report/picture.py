@@ -5,7 +5,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from beam_joins.pipelines.commands.watched_run import Step
+    from beam_joins.pipelines.commands.run_progress import Step
 
 _WIDTH, _HEIGHT, _APART, _ROW = 150, 50, 36, 66
 _MARGIN: Final = 8
@@ -15,7 +15,7 @@ def picture(steps: "Sequence[Step]", texts: Mapping[str, str], hidden: Collectio
     """The steps as SVG, each with its text below its name and one of them marked; steps whose first word is
     hidden are left out, and what they take goes to those that take from them.
 
-    >>> from beam_joins.pipelines.commands.watched_run import Step
+    >>> from beam_joins.pipelines.commands.run_progress import Step
     >>> steps = [Step("Read", ()), Step("Count", ("Read",)), Step("Join", ("Count",)), Step("Tally", ("Join",))]
     >>> drawn = picture(steps, {"Join": "7 rows"}, ["Tally", "Count"])
     >>> drawn.count("<rect"), drawn.count("<path"), "7 rows" in drawn, "Tally" in drawn

@@ -18,19 +18,19 @@ from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
 from beam_joins.pipelines.commands.exports import Exports
+from beam_joins.pipelines.commands.incremental_state import CommandMemory, memory_of, state_name
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.job_checks import check
 from beam_joins.pipelines.commands.merged_result import MergedResult
 from beam_joins.pipelines.commands.pipeline import StartRunner, run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
-from beam_joins.pipelines.commands.result_rows import ResultRows
-from beam_joins.pipelines.commands.run_memory import CommandMemory, memory_of, state_name
-from beam_joins.pipelines.commands.runs_options import (
+from beam_joins.pipelines.commands.result_options import (
     changes_as,
     changes_pattern,
     of_run,
     refuse_read,
 )
+from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.commands.spooled_inputs import spooled
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.formats.file_parts import File
@@ -60,7 +60,7 @@ class Ended(NamedTuple):
     latest: int | None = None
 
 
-class Runs:
+class IncrementalRuns:
     """A job in runs. Raises InputError for options that are no good, whatever the files are."""
 
     def __init__(self, names: Names, args: Namespace) -> None:

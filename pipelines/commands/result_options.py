@@ -29,7 +29,7 @@ _READ: Final[dict[str, Callable[[str], object]]] = {
 """What the values of options stand for, by the endings of their names."""
 
 
-def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
+def add_result_options(parser: argparse.ArgumentParser, names: Names) -> None:
     """Add them to the command line."""
     out = parser.add_argument_group(
         "results",
@@ -129,7 +129,7 @@ def add_runs_options(parser: argparse.ArgumentParser, names: Names) -> None:
     )
 
 
-def check_runs_options(args: argparse.Namespace, names: Names) -> None:
+def check_result_options(args: argparse.Namespace, names: Names) -> None:
     """Raise InputError for options that do not go together."""
     if args.whole_files and not args.follow:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")

@@ -15,14 +15,14 @@ from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
+from beam_joins.pipelines.commands.incremental_state import CommandMemory
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.job_checks import check
 from beam_joins.pipelines.commands.pipeline import run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
+from beam_joins.pipelines.commands.result_options import changes_as, changes_pattern, descriptions, refuse_same
 from beam_joins.pipelines.commands.result_rows import ResultRows
-from beam_joins.pipelines.commands.run_memory import CommandMemory
 from beam_joins.pipelines.commands.runner_setup import any_runner
-from beam_joins.pipelines.commands.runs_options import changes_as, changes_pattern, descriptions, refuse_same
 from beam_joins.pipelines.formats.output_records import Made
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output, split_suffix
 from beam_joins.pipelines.results.paths_in_use import refuse_inputs

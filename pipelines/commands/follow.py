@@ -13,8 +13,8 @@ from beam_joins.pipelines.changelogs.processed_files import NewFiles
 from beam_joins.pipelines.changelogs.read_records import READ
 from beam_joins.pipelines.commands.command_spec import CHANGES, TO
 from beam_joins.pipelines.commands.exports import Exports
+from beam_joins.pipelines.commands.incremental_runs import Arrived, Ended, IncrementalRuns
 from beam_joins.pipelines.commands.runner_setup import any_runner, workers_for
-from beam_joins.pipelines.commands.runs import Arrived, Ended, Runs
 from beam_joins.pipelines.commands.summary import LATE
 from beam_joins.pipelines.commands.write_json import STDOUT, write_json
 from beam_joins.pipelines.results.counts import add_up
@@ -23,7 +23,9 @@ _LOOK_SECONDS: Final = 0.1
 _LOOKS: Final = 20
 
 
-def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: Interruption, exports: Exports) -> str | None:
+def follow(
+    runs: IncrementalRuns, options: PipelineOptions, args: Namespace, interruption: Interruption, exports: Exports
+) -> str | None:
     """Run until a signal asks to stop, at once and then every so many seconds, and print a line for each run; gives
     the last sentence for the user.
 
@@ -69,7 +71,7 @@ def follow(runs: Runs, options: PipelineOptions, args: Namespace, interruption: 
     return f"stopped after {counted(rounds, 'run')}; {written}"
 
 
-def _arrived(runs: Runs, last: set[str], interruption: Interruption) -> Arrived:
+def _arrived(runs: IncrementalRuns, last: set[str], interruption: Interruption) -> Arrived:
     """The existing files of each input; if one is new, those that come right behind it too, as they may belong
     together.
     """
