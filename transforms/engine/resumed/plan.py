@@ -72,7 +72,7 @@ class Plan:
         """Whether a source that has all of its rows at any time is read from its beginning: its transform is read again by an
         option, or is new, and its input is known to be whole then.
         """
-        if self.before.has_all and not self.had(label):
+        if self.before.has_all and not (self._is_empty or self.had(label)):
             self.whole = [*self.whole, label]
         return self.is_read_again(label)
 
