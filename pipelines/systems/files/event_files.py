@@ -4,7 +4,7 @@ import glob
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 from apache_beam.pvalue import PBegin
@@ -31,6 +31,13 @@ _IN_PYTHON: Final = "numbers"
 _IS_DECIDED: Final = "is decided"
 _TABLE: Final = "table"
 _log = logging.getLogger(__name__)
+
+
+class _Types(NamedTuple):
+    """The types that events declare, and whether later runs keep them: a run without a row does not say them."""
+
+    declared: pa.Schema | None
+    is_decided: bool
 
 
 class EventFiles:
@@ -63,45 +70,54 @@ class EventFiles:
         files = memory.new(self._files(memory.more.pop(_HELD, []), folders=memory.is_of_runs), self._pattern)
         changelog = memory.changelog(files, self._columns, keyed_later=True)
         self._check(changelog)
-        evidence = changelog.evidence
-        key = self._key or memory.key
-        if not key:
+        if not (key := self._key or memory.key):
             raise InputError(changelog.absent or no_key(self._name, changelog.files[0].reader, changelog.columns))
         changelog.require_table()
-        declared = together(self._name, evidence.types) if self._by_declaration and evidence.types else None
-        # schemas of Debezium's have all columns, also those of deletes
-        is_declared = not self._by_declaration or (self._envelopes.format == "debezium" and declared is not None)
-        is_decided = _IS_DECIDED in memory.more or not evidence.without_rows or is_declared
-        if _IS_DECIDED in memory.more:
-            widens = memory.typed is not None and declared is not None
-            declared = union_schema(memory.typed, declared) if widens else memory.typed
         # rows of a state have the numbers of MongoDB as the run that began it has read them
         is_in_python = self._envelopes.format == "debezium" and (memory.is_new or _IN_PYTHON in memory.more)
         table = _alike(memory.more.get(_TABLE, ""), self._table)
+        types = self._types(changelog, memory)
         more = {_TABLE: table, **({_IN_PYTHON: True} if is_in_python else {})}
-        if is_decided:
-            memory.typed = declared
-            memory.more = {**more, _IS_DECIDED: True}
+        if types.is_decided:
+            memory.typed, memory.more = types.declared, {**more, _IS_DECIDED: True}
             memory.keep()
         else:
-            held = sorted(file.path for file in changelog.files) if evidence.is_there else []
+            held = sorted(file.path for file in changelog.files) if changelog.evidence.is_there else []
             memory.keep_nothing({**more, "key": top_columns(key), "open deletes": None, _HELD: held})
-        whole = evidence.whole
-        for doubt in filter(None, ["" if whole or self._schema else evidence.doubt, *(each.sentence for each in changelog.waiting)]):
+        for doubt in self._doubts(changelog):
             _log.warning("%s", doubt)
-        files_of_run = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
-        typed = declared if self._by_declaration else self._schema
-        columns = enveloped(self._name)
-        if typed is None:
-            reading = Reading.of_objects(columns, paths_of(key), columns.about_the_change())
-            reading = replace(reading, in_python=is_in_python)
-        else:
-            reading = Reading.of_rows(columns, typed, declared, changelog.bytes_text)
+        whole = changelog.evidence.whole
+        of_run = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
+        reading = self._reading(key, types.declared, changelog, in_python=is_in_python)
         # what deletes nothing waits for the types of a row
-        parts = list[Part]() if memory.is_of_runs and not is_decided else None
-        read = read_files(replace(changelog, files=files_of_run), reading, self._on_bad_record, memory, parts)
+        parts = list[Part]() if memory.is_of_runs and not types.is_decided else None
+        read = read_files(replace(changelog, files=of_run), reading, self._on_bad_record, memory, parts)
         options = {"format": self._envelopes.format, "table": table, "key": list(key), "unavailable_value": sorted(self._placeholders)}
         return ChangelogRows(read, reading, key, options)
+
+    def _types(self, changelog: Changelog, memory: ReaderMemory) -> "_Types":
+        """The types of this run, and of those before, which may get wider."""
+        evidence = changelog.evidence
+        declared = together(self._name, evidence.types) if self._by_declaration and evidence.types else None
+        if _IS_DECIDED in memory.more:
+            widens = memory.typed is not None and declared is not None
+            return _Types(union_schema(memory.typed, declared) if widens else memory.typed, True)
+        # schemas of Debezium's have all columns, also those of deletes
+        has_all = self._envelopes.format == "debezium" and declared is not None
+        return _Types(declared, not evidence.without_rows or not self._by_declaration or has_all)
+
+    def _reading(self, key: Sequence[str], declared: pa.Schema | None, changelog: Changelog, *, in_python: bool) -> Reading:
+        """The reading of rows in typed columns, or as dicts, ``in_python`` with its numbers."""
+        typed, columns = declared if self._by_declaration else self._schema, enveloped(self._name)
+        if typed is not None:
+            return Reading.of_rows(columns, typed, declared, changelog.bytes_text)
+        return replace(Reading.of_objects(columns, paths_of(key), columns.about_the_change()), in_python=in_python)
+
+    def _doubts(self, changelog: Changelog) -> list[str]:
+        """The sentences on rows that may lack columns, and on transactions that are not whole."""
+        evidence = changelog.evidence
+        lacking = "" if evidence.whole or self._schema else evidence.doubt
+        return [sentence for sentence in (lacking, *(each.sentence for each in changelog.waiting)) if sentence]
 
     def _check(self, changelog: Changelog) -> None:
         """Raise InputError for columns that options name and rows do not have."""
