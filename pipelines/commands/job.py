@@ -242,6 +242,7 @@ class Job:
                     rename=self.names.rename,
                     taken=rows.columns,
                     allowed=allowed and allowed.union(without),
+                    members=changelog.rows_have,
                     forms=rows.forms,
                     typed=typed,
                     bytes_text=changelog.bytes_text,

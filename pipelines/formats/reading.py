@@ -60,7 +60,8 @@ class Reading:
     ``refers_names``. ``added`` is a column that
     a record must not have, as it is added later, and ``rename`` what to do where one has it. ``taken`` are
     the columns of the row's value with the names that they get there (None: all), and ``allowed`` those that a
-    record may have (None: any). ``forms`` are those that each row is kept in: ``json lines`` for its JSON
+    record may have (None: any); ``members`` are those that records are known to have, in the order in which rows have them.
+    ``forms`` are those that each row is kept in: ``json lines`` for its JSON
     text, ``columns`` for a struct of the types ``typed``, by the names that columns get, whose bytes are text in
     ``bytes_text``. Or one of the forms of Python: ``row`` for columns of the types ``typed`` beside those about the
     change, which have the key too; ``object`` for dicts without the columns ``omitted``, with the key that lies at
@@ -85,6 +86,7 @@ class Reading:
     rename: str = ""
     taken: tuple[tuple[str, str], ...] | None = field(default=None, repr=False)
     allowed: frozenset[str] | None = field(default=None, repr=False)
+    members: tuple[str, ...] = field(default=(), repr=False)
     forms: tuple[Form, ...] = ("json lines",)
     typed: pa.Schema | None = field(default=None, repr=False)
     bytes_text: BytesText = field(default="base64", repr=False)
@@ -250,6 +252,8 @@ class Reading:
         if self.taken is not None:
             return {name: columns.get(column, missing) for column, name in self.taken}
         left_out = self.columns.about_the_change()
+        if self.members:
+            columns = {**{name: columns[name] for name in self.members if name in columns}, **columns}
         return {name: column for name, column in columns.items() if name not in left_out}
 
     def takes(self, column: str) -> bool:

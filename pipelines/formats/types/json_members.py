@@ -71,6 +71,29 @@ def are_plain(names: Sequence[str]) -> bool:
 
 
 @cache
+def cut_members(names: tuple[str, ...], dropped: tuple[str, ...]) -> Callable[[bytes], bytes]:
+    """Gives the text of an object without the members ``dropped``, the others in the order of ``names``. Raises
+    ``msgspec.ValidationError`` for an object with other members.
+
+    >>> cut_members(("id", "n"), ("op",))(b'{"n": 1.50, "op": "u", "id": 7}')
+    b'{"id":7,"n":1.50}'
+    """
+    attributes = {f"m{n}": name for n, name in enumerate([*names, *dropped])}
+    fields = [(attribute, msgspec.Raw, NULL) for attribute in attributes]
+    # a member that is not there is the default, which is left out, and not a null
+    made = msgspec.defstruct("_Cut", fields, rename=attributes, forbid_unknown_fields=True, omit_defaults=True, gc=False)
+    decode, left_out = msgspec.json.Decoder(made).decode, [*attributes][len(names) :]
+
+    def cut(text: bytes) -> bytes:
+        members = decode(text)
+        for attribute in left_out:
+            setattr(members, attribute, NULL)
+        return object_of_members(members)
+
+    return cut
+
+
+@cache
 def decoder(names: tuple[str, ...], no_others: bool = False) -> Callable[[bytes], Any]:
     """A decoder of objects into a ``msgspec.Struct`` of these members, several times as fast as into a dict."""
     attributes = {f"m{n}": name for n, name in enumerate(names)}
