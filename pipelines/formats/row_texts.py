@@ -41,7 +41,7 @@ def row_texts(records: pa.Array, sure: Bools, reading: Reading) -> pa.Array:
     """The texts of rows in those of records, null where they are not ``sure``; a record that turns out to need a closer look is
     no longer sure.
     """
-    dropped, added, allowed = sorted(reading.columns.about_the_change()), reading.added, reading.allowed
+    dropped, added, allowed = sorted({*reading.columns.about_the_change()}), reading.added, reading.allowed
     if reading.taken is not None and added is None:
         taken, known = _taken(reading.taken), _known(allowed)  # two decoders of structs take half as long as one and a join
         return _texts(records, sure, lambda record: taken(record) if known(record) else None)
