@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from beam_joins import io
 from beam_joins.io import ReadChangeEvents, ReadChangelog
 from beam_joins.pipelines.base.declared_options import declared_options
 from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.formats import line_files
 from beam_joins.pipelines.join import JOIN
+from beam_joins.pipelines.systems.files.changelog_options import plain_columns
 from tests.pipelines.history import tree
 from tests.pipelines.join_run import BY, RIGHT, TEA, refused
 from tests.pipelines.orders_run import Run, read_lines, write
@@ -264,3 +266,14 @@ def test_columns_of_any_names_are_those_of_a_table(beam_joins: Run, oddly_named:
 def test_a_name_that_needs_quotes_in_select_is_told_so(beam_joins: Run, selected: str) -> None:
     ran = beam_joins("join", "--left", "l.jsonl", "--right", "r.jsonl", "--latest", "out.jsonl", "--select", selected)
     assert refused(ran).endswith("; a name with spaces, commas or points stands in double quotes")
+
+
+def test_an_option_of_several_readers_and_writers_has_one_type_and_one_default() -> None:
+    forms = dict[str, set[tuple[object, object]]]()
+    for each in (*(getattr(io, name) for name in io.__all__), plain_columns):
+        for option in inspect.signature(each).parameters.values():
+            forms.setdefault(option.name, set()).add((option.annotation, option.default))
+    # those whose values differ by what is read or written, or that one has to give
+    by_class = {"format", "table", "key", "schema", "timestamp_by", "sequence_by"}
+    assert {name for name, of_option in forms.items() if len(of_option) > 1} == by_class
+    assert "apply_as_truncates" in forms
