@@ -14,12 +14,12 @@ def finds(pattern: str, path: str) -> bool:
     >>> finds("in/**/*.jsonl", "in/a/changes-000001.jsonl"), finds("in/*.jsonl", "in/a/changes-000001.jsonl")
     (True, False)
     """
-    named = _linked(path).split("/")
+    named = linked(path).split("/")
     if os.path.isdir(pattern):
-        return named[:-1] == _linked(pattern).split("/")
+        return named[:-1] == linked(pattern).split("/")
     if "://" in pattern and os.path.dirname(path) == pattern.rstrip("/"):  # there are no folders to look for
         return True
-    return _matches(_linked(pattern).split("/"), named)
+    return _matches(linked(pattern).split("/"), named)
 
 
 def _matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
@@ -31,5 +31,6 @@ def _matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
     return fnmatchcase(path[0], first) and _matches(rest, path[1:])
 
 
-def _linked(path: str) -> str:
+def linked(path: str) -> str:
+    """The absolute path of a file with all links resolved."""
     return path if "://" in path else os.path.realpath(path)

@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final
 
+from beam_joins.errors import InputError
+from beam_joins.pipelines.base.path_patterns import linked
 from beam_joins.pipelines.commands.command_line import add_runner, parse_known
 from beam_joins.pipelines.commands.command_spec import Names
 from beam_joins.pipelines.commands.program import Parser, program
@@ -14,6 +16,7 @@ from beam_joins.pipelines.systems.inputs import FORMS
 from beam_joins.pipelines.systems.targets import target_at
 
 _OF_JOB: Final = ("how", "on_bad_record")
+_DELTA: Final = "delta:"
 
 
 def parse(names: Names, argv: Sequence[str] | None) -> argparse.Namespace:
@@ -26,9 +29,19 @@ def parse(names: Names, argv: Sequence[str] | None) -> argparse.Namespace:
     args.to_target = None if args.to is None else target_at("--to", args.to)
     args.to = args.to_target and args.to_target.shown
     take_addresses(names, args)
+    _require_other_target(names, args)
     for side in names.sides:
         args.by_default |= take_defaults(side, args)
     return args
+
+
+def _require_other_target(names: Names, args: argparse.Namespace) -> None:
+    """Raise InputError for a Delta table that is read and written: each run would read what the one before has written."""
+    target = "" if args.to is None else str(args.to)
+    for side in names.sides:
+        path = side.path(args) or ""
+        if path.startswith(_DELTA) and target.startswith(_DELTA) and linked(path[len(_DELTA) :]) == linked(target[len(_DELTA) :]):
+            raise InputError(f"--to: {target} is read by --{side.path_option}: name another table")
 
 
 def what_is_made(names: Names, args: argparse.Namespace) -> dict[str, Any]:

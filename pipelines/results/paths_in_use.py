@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 import apache_beam as beam
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.path_patterns import finds
-from beam_joins.pipelines.base.paths import absolute, real
+from beam_joins.pipelines.base.path_patterns import finds, linked
 
 _PATHS: Final = "_beam_joins_paths"
 """The name under which a pipeline has the paths that its transforms read and write."""
@@ -51,7 +50,7 @@ def reads_files(pipeline: beam.Pipeline, pattern: str, files: Iterable[str]) -> 
     paths, files = _paths_of(pipeline), list(files)
     for result in paths.written:
         paths.require_apart(result, files, [pattern])
-    paths.read |= {real(file): file for file in files}
+    paths.read |= {linked(file): file for file in files}
     paths.patterns.append(pattern)
 
 
@@ -60,7 +59,7 @@ def writes_files(pipeline: beam.Pipeline, path: str, replaced: Collection[str], 
     the path of a file of this run. Raises InputError as :func:`reads_files`, and for a path that is written already.
     """
     paths, result = _paths_of(pipeline), _Written(path, replaced, of_run)
-    if any(_linked(path) == _linked(each.path) for each in paths.written):
+    if any(linked(path) == linked(each.path) for each in paths.written):
         raise InputError(f"{path} is written twice in this pipeline: give each result its own path")
     paths.require_apart(result, paths.read.values(), paths.patterns)
     paths.written.append(result)
@@ -68,12 +67,8 @@ def writes_files(pipeline: beam.Pipeline, path: str, replaced: Collection[str], 
 
 def refuse_inputs(path: str, inputs: Iterable[str], replaced: Iterable[str]) -> None:
     """Raise InputError if a result takes the place of an input: of its file, or of one that it replaces as an earlier part of it."""
-    places = {*map(_linked, replaced)}
+    places = {*map(linked, replaced)}
     for file in inputs:
-        if real(file) in places:
-            shown = path if real(file) == _linked(path) else f"{file}, which {path} would replace as a part of an earlier result,"
+        if linked(file) in places:
+            shown = path if linked(file) == linked(path) else f"{file}, which {path} would replace as a part of an earlier result,"
             raise InputError(f"{shown} is an input: give the result another name")
-
-
-def _linked(path: str) -> str:
-    return real(absolute(path))

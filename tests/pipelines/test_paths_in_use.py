@@ -9,11 +9,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from deltalake import DeltaTable, write_deltalake
 
 from beam_joins import TableFromChangelog
 from beam_joins.errors import InputError
-from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadGrowingFiles, ReadParquet, WriteChangelog, WriteParquet
+from beam_joins.io import (
+    ReadChangeEvents,
+    ReadChangelog,
+    ReadDelta,
+    ReadGrowingFiles,
+    ReadParquet,
+    WriteChangelog,
+    WriteDelta,
+    WriteParquet,
+)
 from beam_joins.pipelines.base.path_patterns import finds
+from tests.pipelines.join_run import refused
+from tests.pipelines.orders_run import Run
 
 pytestmark = pytest.mark.usefixtures("own_directory")
 LINE = '{"id":1,"v":2,"lsn":1}\n'
@@ -122,3 +134,25 @@ def test_a_path_that_is_written_twice_is_refused_and_one_beside_inputs_is_not() 
 def test_a_pattern_finds_what_it_would_find_once_it_is_there(pattern: str, path: str, is_found: bool) -> None:
     Path("folder").mkdir()
     assert finds(pattern, path) == is_found
+
+
+@pytest.mark.parametrize("writes_first", [False, True])
+def test_a_delta_table_that_is_read_is_not_written(writes_first: bool) -> None:
+    write_deltalake("t", pa.table({"id": [1]}))
+    Path("link").symlink_to("t")
+    pipeline = pipeline_of()
+    with pytest.raises(InputError, match=r"is an input: give the result another name"):
+        if writes_first:
+            _ = table_of(pipeline) | WriteDelta("link", key="id")
+        table = pipeline | ReadDelta("t", key="id")
+        _ = table | WriteDelta("link", key="id")
+    assert DeltaTable("t").version() == 0
+
+
+def test_a_command_does_not_write_the_delta_table_that_it_reads(beam_joins: Run) -> None:
+    write_deltalake("t", pa.table({"id": [1]}), configuration={"delta.enableChangeDataFeed": "true"})
+    Path("link").symlink_to("t")
+    for options in ([], ["--state-dir", "state"], ["--dry-run"]):
+        ran = beam_joins("table", "--input", "delta:t", "--key", "id", "--to", "delta:link", *options)
+        assert refused(ran) == "--to: delta:link is read by --input: name another table"
+    assert DeltaTable("t").version() == 0

@@ -19,6 +19,7 @@ from beam_joins.pipelines.changelogs.changelog_rows import (
     top_columns,
 )
 from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable, table_label
+from beam_joins.pipelines.results.paths_in_use import reads_files
 from beam_joins.pipelines.systems.delta.delta_rounds import DeltaSequence, DeltaSource, read_delta, read_delta_in_run
 from beam_joins.transforms.connect import checks
 from beam_joins.transforms.connect.runs import folder_for, label_of
@@ -53,8 +54,8 @@ class ReadDelta(ReadTable):
 
     Raises ``ValueError`` at construction for a wrong option, and :class:`~beam_joins.InputError`, a ``ValueError`` too,
     when it is applied: if there is no such table, or it has no column of the key; with a state if its Change Data Feed is
-    not enabled, if versions since the last run were removed, or if the table was created again; and for two tables in one
-    pipeline that are read by ``"_commit_version"``.
+    not enabled, if versions since the last run were removed, or if the table was created again; for two tables in one
+    pipeline that are read by ``"_commit_version"``; and where the pipeline writes the table.
 
     >>> ReadDelta("orders", key="id", sequence_by="id")
     Traceback (most recent call last):
@@ -83,6 +84,7 @@ class ReadDelta(ReadTable):
         super().__init__(self._reads)
 
     def _reads(self, begin: PBegin) -> Reads:
+        reads_files(begin.pipeline, self._source.shown, [self._source.path])
         state, version = folder_for(begin), self._version(begin)
         label = label_of(begin.pipeline)
         if state is None:

@@ -19,6 +19,7 @@ from beam_joins.pipelines.results.merge_once import (
     Overtaken,
     first_line,
 )
+from beam_joins.pipelines.results.paths_in_use import writes_files
 from beam_joins.pipelines.results.run_mark import Mark, NotAsLeft
 from beam_joins.transforms.connect.checks import text
 from beam_joins.transforms.connect.tables import PlainRows
@@ -73,6 +74,11 @@ class WriteDelta(MergeOnce):
             raise missing("delta")
         self._path = path
         self._storage = dict(storage_options or {})
+
+    def expand(self, table: Any) -> Any:
+        """Apply the transform. Raises InputError where the pipeline reads the Delta table."""
+        writes_files(table.pipeline, self._path, [self._path])
+        return super().expand(table)
 
     def into(self, rows: PlainRows) -> KeyedTable:
         """The Delta table for these rows. Raises ``ValueError`` for a column of a type that Delta does not have."""
