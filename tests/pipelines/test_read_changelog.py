@@ -120,6 +120,14 @@ def test_records_that_nothing_else_orders_are_in_the_order_of_the_file(path: str
     assert [change.new for change in changes_of(read)] == [SMALL, OTHER]
 
 
+def test_a_column_that_a_schema_leaves_out_may_be_left_out_again(path: str) -> None:
+    schema = pa.schema([field for field in SCHEMA if field.name not in ABOUT])
+    options: dict[str, Any] = {"key": "shop", "schema": schema, "timestamp_by": "id"}
+    assert changes_of(ReadChangelog(path, except_columns=ABOUT, **options)) == changes_of(ReadChangelog(path, **options))
+    with pytest.raises(InputError, match="no column 'nr' .except_columns=."):
+        changes_of(ReadChangelog(path, except_columns=["nr"], **options))
+
+
 @pytest.mark.parametrize(
     ("content", "message"), [("", " has 0 bytes on .*, and had 18 when the run began"), (None, " is not there on ")]
 )

@@ -141,7 +141,9 @@ class ReadChangelog(ReadTable):
         of_run = _rows_of(path, columns, names, checked_schema(schema, inferred=True), omitted, on_bad_record)
 
         def reads(begin: PBegin) -> Reads:
-            return of_run(begin).table(emit=emit, except_columns=omitted)
+            rows = of_run(begin)
+            # a column that schema= does not have is left out already
+            return rows.table(emit=emit, except_columns=[name for name in omitted if name in rows.reading.value.names])
 
         super().__init__(reads)
 
