@@ -7,29 +7,39 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 from apache_beam.metrics import Metrics
+from apache_beam.pvalue import PBegin
 
+from beam_joins.pipelines.changelogs.changelog_files import find_files
 from beam_joins.pipelines.changelogs.changelog_rows import ChangelogRows, ReadFollowed, reading_of, require_columns, top_columns
+from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.followed_changes import followed
-from beam_joins.pipelines.changelogs.read_records import SKIPPED
+from beam_joins.pipelines.changelogs.inspected_changelog import bytes_of, parts_of
+from beam_joins.pipelines.changelogs.read_records import SKIPPED, ReadRecords
+from beam_joins.pipelines.changelogs.read_table import table_label
 from beam_joins.pipelines.changelogs.source_reads import ReadPiece
-from beam_joins.pipelines.formats.changelog_columns import enveloped
+from beam_joins.pipelines.formats.changelog_columns import Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_json import DebeziumJson
 from beam_joins.pipelines.formats.envelopes.debezium_placeholders import placeholders
 from beam_joins.pipelines.formats.envelopes.enveloped import changes_of, marked_text
 from beam_joins.pipelines.formats.envelopes.maxwell import Maxwell
 from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
+from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.json_lines import json_rows
 from beam_joins.pipelines.formats.reading import Reading
 from beam_joins.pipelines.systems.kafka.kafka_records import said_of
 from beam_joins.pipelines.systems.kafka.registered_avro import NUMBERED, DebeziumRegistered
 from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
 from beam_joins.pipelines.systems.kafka.topic_records import TopicRecords
+from beam_joins.pipelines.systems.kafka.topic_rounds import read_topic_in_run
 from beam_joins.transforms.connect.checks import choice
 from beam_joins.transforms.connect.metrics import NAMESPACE
+from beam_joins.transforms.connect.runs import StateFolder, folder_for, label_of
 
 TopicFormat = Literal["debezium", "maxwell"]
 _NO_VALUE: Final = b"null"
+_PARTS: Final = "parts of topics of"
+"""The name under which a state has the number of parts of files that a reader has made, with its label: they order records."""
 
 
 class EnvelopedRecords:
@@ -112,26 +122,49 @@ class EnvelopedRecords:
         return texts
 
 
-def rows_of_topics(
-    topics: str | Sequence[str],
-    format: str,
-    table: str,
-    key: list[str],
-    schema: pa.Schema | None,
-    schema_registry: str | Mapping[str, Any] | None,
-    unavailable_value: str | Sequence[str],
-    consumer: Mapping[str, Any],
-) -> ChangelogRows:
+class EventTopics:
     """The rows that the envelopes in topics are about; ``consumer``: the options of :class:`TopicRecords`."""
-    in_topics = choice("format", format, TopicFormat)
-    tops = top_columns(key)
-    if schema is not None:
-        require_columns("key", key, schema)
-    if schema_registry is not None and format != "debezium":
-        raise ValueError(f"schema_registry= is for format='debezium': Avro is not what format={format!r} is written in")
-    registry = None if schema_registry is None else registry_settings(schema_registry)
-    columns = enveloped(None)
-    reading = replace(reading_of(columns, key, schema, columns.about_the_change()), in_python=format == "debezium")
-    records = EnvelopedRecords(in_topics, table, tops, reading, registry, placeholders(unavailable_value, format))
-    elements = TopicRecords(topics, records, pa.RecordBatch, option="topics", **consumer)
-    return ChangelogRows(ReadFollowed(elements, reading), reading, key)
+
+    def __init__(
+        self,
+        topics: str | Sequence[str],
+        format: str,
+        table: str,
+        key: list[str],
+        schema: pa.Schema | None,
+        schema_registry: str | Mapping[str, Any] | None,
+        unavailable_value: str | Sequence[str],
+        consumer: Mapping[str, Any],
+    ) -> None:
+        in_topics = choice("format", format, TopicFormat)
+        tops = top_columns(key)
+        if schema is not None:
+            require_columns("key", key, schema)
+        if schema_registry is not None and format != "debezium":
+            raise ValueError(f"schema_registry= is for format='debezium': Avro is not what format={format!r} is written in")
+        registry = None if schema_registry is None else registry_settings(schema_registry)
+        columns = enveloped(None)
+        reading = replace(reading_of(columns, key, schema, columns.about_the_change()), in_python=format == "debezium")
+        stand_in = placeholders(unavailable_value, format)
+        records = EnvelopedRecords(in_topics, table, tops, reading, registry, stand_in)
+        self._elements = TopicRecords(topics, records, pa.RecordBatch, option="topics", **consumer)
+        self._rows = ChangelogRows(ReadFollowed(self._elements, reading), reading, key)
+        self._envelopes = Envelopes(format, table, tops, schema, stand_in)
+        self._in_rounds = registry is None and not consumer["follow"] and consumer["start"] == "earliest"
+
+    def of_run(self, begin: PBegin) -> ChangelogRows:
+        """The rows of all records, or with a state of those that no run has read, up to the present ends of topics."""
+        state = folder_for(begin)
+        return self._rows if state is None or not self._in_rounds else self._since_last_run(begin, state)
+
+    def _since_last_run(self, begin: PBegin, state: StateFolder) -> ChangelogRows:
+        label, reading = label_of(begin.pipeline), self._rows.reading
+        anew, place = state.plan.is_read_again(table_label(label)), f"{_PARTS} {label}"
+        files = list[File]()
+        for topic in self._elements.topics:
+            read = read_topic_in_run(topic, self._elements.config, state, f"{topic} of {label}", from_beginning=anew)
+            spooled = find_files(topic, read.pattern, self._envelopes) if read.records else ()
+            files += [replace(file, shown=f"topic {topic}") for file in spooled]
+        parts = parts_of(files, state.inputs.get(place, 0))
+        state.inputs[place] = state.inputs.get(place, 0) + len(parts)
+        return self._rows._replace(read=ReadRecords("rows", parts, ColumnReader(reading), bytes=bytes_of(files)))

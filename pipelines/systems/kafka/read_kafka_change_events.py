@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
+from apache_beam.pvalue import PBegin
 
 from beam_joins.elements.content import Emit
 from beam_joins.options.spans import Span
-from beam_joins.pipelines.changelogs.read_table import ReadTable
-from beam_joins.pipelines.systems.kafka.event_topics import TopicFormat, rows_of_topics
+from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
+from beam_joins.pipelines.systems.kafka.event_topics import EventTopics, TopicFormat
 from beam_joins.pipelines.systems.kafka.topic_records import Start
 from beam_joins.transforms.connect import checks
 
@@ -21,8 +22,11 @@ class ReadKafkaChangeEvents(ReadTable):
     Values are envelopes of Debezium or Maxwell. Changes of a row must be in one partition, as connectors write them;
     a tombstone deletes the row of its key where the delete event of Debezium is not there any more.
 
-    * ``topics``, ``bootstrap_servers``, ``start``, ``config``, ``out_of_orderness``, ``idle_after``, ``follow``: as of
+    * ``topics``, ``bootstrap_servers``, ``start``, ``config``, ``out_of_orderness``, ``idle_after``: as of
       :class:`~beam_joins.io.ReadKafka`.
+    * ``follow``: ``False`` reads the records up to the ends that the partitions have, and ends. With a state each run goes on at
+      the offsets of the run before; the process that builds the pipeline reads the records then. Values in Avro are all
+      read again, and earlier ones dropped as late.
     * ``format``: ``"debezium"`` or ``"maxwell"``.
     * ``key``: the columns of the primary key. A dot in a name leads into a nested column.
     * ``table``, ``unavailable_value``, ``emit``, ``without_earlier``: as of :class:`~beam_joins.io.ReadChangeEvents`.
@@ -32,7 +36,8 @@ class ReadKafkaChangeEvents(ReadTable):
       ``SchemaRegistryClient``, such as ``{"url": ..., "basic.auth.user.info": "USER:PASSWORD"}``. Only workers connect.
 
     Raises ``ValueError`` at construction for a wrong option, and ImportError without confluent-kafka; in the run
-    InputError, naming partition and offset, for an event that cannot be read.
+    InputError, naming partition and offset, or with offsets of a state the topic, for an event that cannot be read. With a
+    state InputError when it is applied, for a topic that is not the one of the run before, or has lost records.
 
     >>> ReadKafkaChangeEvents("shop", format="wal2json", key="id", bootstrap_servers="localhost:9092")
     Traceback (most recent call last):
@@ -67,5 +72,9 @@ class ReadKafkaChangeEvents(ReadTable):
             raise ValueError(f"schema={schema!r}: give a pyarrow.Schema or None")
         consumer: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "start": start, "config": config, "follow": follow}
         consumer |= {"out_of_orderness": out_of_orderness, "idle_after": idle_after}
-        rows = rows_of_topics(topics, format, table, names, schema, schema_registry, unavailable_value, consumer)
-        super().__init__(rows.table(emit=emit, without_earlier=without_earlier).of_run)
+        events = EventTopics(topics, format, table, names, schema, schema_registry, unavailable_value, consumer)
+
+        def reads(begin: PBegin) -> Reads:
+            return events.of_run(begin).table(emit=emit, without_earlier=without_earlier)
+
+        super().__init__(reads)

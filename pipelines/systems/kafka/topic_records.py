@@ -35,25 +35,25 @@ class TopicRecords(beam.PTransform[PBegin, PCollection[Any]]):
         option: str = "topics",
     ) -> None:
         super().__init__()
-        self._topics = [topics] if isinstance(topics, str) or not isinstance(topics, Sequence) else list(topics)
-        if not self._topics or not all(isinstance(topic, str) and topic for topic in self._topics):
+        self.topics = [topics] if isinstance(topics, str) or not isinstance(topics, Sequence) else list(topics)
+        if not self.topics or not all(isinstance(topic, str) and topic for topic in self.topics):
             raise ValueError(f"{option}={topics!r}: give the name of a topic, or several")
         choice("start", start, Start)
         text("bootstrap_servers", bootstrap_servers, "HOST:PORT, several with commas between")
         flag("follow", follow)
         if not (config is None or isinstance(config, Mapping)) or not all(isinstance(name, str) for name in config or ()):
             raise ValueError(f"config={config!r}: give settings of librdkafka's consumer by their names, or None")
-        self._config = {**(config or {}), "bootstrap.servers": bootstrap_servers}
+        self.config = {**(config or {}), "bootstrap.servers": bootstrap_servers}
         kafka()
-        source = Topics(self._config, records, start, follow)
+        source = Topics(self.config, records, start, follow)
         self._read = read_with(source, EventTime.of(out_of_orderness, idle_after), follow=follow).with_output_types(made)
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
-        config = self._config
+        config = self.config
         partitions = (
             begin
-            | "Topics" >> beam.Create(self._topics, reshuffle=False)
+            | "Topics" >> beam.Create(self.topics, reshuffle=False)
             | "Partitions" >> beam.FlatMap(lambda topic: partitions_of(topic, config)).with_output_types(tuple[str, int])
             | "Spread" >> beam.Reshuffle()
         )

@@ -77,13 +77,18 @@ def read_topic(
     return TopicRound(files.pattern(), records, ends, lines.last, lines.deletes)
 
 
-def read_topic_in_run(topic: str, config: Mapping[str, Any], state: StateFolder) -> TopicRound:
-    """The new records since the last run with this state, whose offsets count when the run does.
+def read_topic_in_run(
+    topic: str, config: Mapping[str, Any], state: StateFolder, name: str = "", *, from_beginning: bool = False
+) -> TopicRound:
+    """The new records since the last run with this state, which remembers the offsets by ``name``, by default that of the topic;
+    they count when the run does. ``from_beginning``: all records, whatever the state remembers.
 
     Raises InputError.
     """
-    folder, name = os.path.join(state.scratch, "topics", topic), f"topic {topic}"
-    before, identity = state.inputs.get(name, {}), identity_of(topic, config)
+    name = f"topic {name or topic}"
+    # names of labels have slashes
+    folder = os.path.join(state.scratch, "topics", xxh3_128_hexdigest(name.encode()))
+    before, identity = {} if from_beginning else state.inputs.get(name, {}), identity_of(topic, config)
     if "" not in (identity, before.get("id", "")) and identity != before["id"]:
         raise InputError(f"the topic {topic} was made anew since the last run (id {identity}, was {before['id']}): {BEGIN_ANEW}")
     last = {partition: (offset, content) for partition, (offset, content) in before.get("last", {}).items()}

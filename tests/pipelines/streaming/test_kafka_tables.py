@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,11 +11,15 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import TableToChanges
+from beam_joins import LatestTable, StateFolder, TableToChanges
+from beam_joins.errors import InputError
 from beam_joins.io import ReadChangeEvents, ReadKafkaChangeEvents
+from beam_joins.pipelines.systems.kafka import topic_rounds
+from beam_joins.transforms.connect.runs import ReplayOptions
 from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, avro, event
 from tests.pipelines.streaming.registry import Registry, encoded
 from tests.pipelines.test_envelopes import debezium, debezium_with_schema, maxwell, unwrapped
@@ -126,3 +131,76 @@ def test_a_wrong_option_lists_the_choices(options: dict[str, Any], message: str)
     inputs: dict[str, Any] = {"format": "debezium", "key": "id", **options}
     with pytest.raises(ValueError, match=message):
         ReadKafkaChangeEvents("t", bootstrap_servers="localhost:9092", **inputs)
+
+
+def _latest(broker: Any, topic: str, state: Path, tables: tuple[str, ...] = ("orders",), *, again: str = "", **options: Any) -> Any:
+    """The number of records that a run reads of each table, and the tables' rows."""
+    of_run = PipelineOptions([f"--beam_joins_state={state}", "--beam_joins_partitions=2", "--beam_joins_changed=rebuild"])
+    of_run.view_as(ReplayOptions).beam_joins_read_again = [again] if again else []
+    _read.clear()
+    _rows.clear()
+    with beam.Pipeline(runner=FnApiRunner(), options=of_run) as pipeline:
+        for table in tables:
+            read = ReadKafkaChangeEvents(
+                topic, format="debezium", key="id", table=table, bootstrap_servers=broker.address, follow=False, **options
+            )
+            outputs = pipeline | table >> read.with_outputs()
+            _ = outputs.counts | f"counts {table}" >> beam.Map(_count, table)
+            latest = outputs.table | f"latest {table}" >> LatestTable()
+            _ = latest | f"rows {table}" >> beam.FlatMap(_pairs) | f"keep {table}" >> beam.Map(_keep, table)
+    return dict(_read), {table: {key: row for of, key, row in _rows if of == table} for table in tables}
+
+
+_read: Counter[str] = Counter()
+_rows: list[tuple[str, Any, Any]] = []
+
+
+def _count(tally: Any, table: str) -> None:
+    if tally.what == "read":
+        _read[table] += tally.records
+
+
+def _pairs(element: Any) -> list[tuple[Any, Any]]:
+    if isinstance(element, tuple):
+        return [element]
+    return [(row["key"], row["value"]) for row in element.to_pylist()]
+
+
+def _keep(pair: tuple[Any, Any], table: str) -> None:
+    _rows.append((table, *pair))
+
+
+@pytest.mark.parametrize("schema", [None, SCHEMA], ids=["dicts", "columns"])
+def test_with_a_state_each_run_goes_on_at_the_offsets_of_the_one_before(broker, tmp_path: Path, schema: Any) -> None:
+    topic, state, put = f"rounds-{schema is None}", tmp_path / "state", list[Any]()
+    broker.make_topic(topic, partitions=1)
+    for number, some in enumerate((ROWS[:12], ROWS[12:13], [], ROWS[13:])):
+        lines = [None if line is None else json.dumps(line).encode() for line in debezium(some, "orders", "id")]
+        put += lines
+        broker.put(topic, [(b"k", line, 1) for line in lines])
+        if number == 1:
+            with pytest.MonkeyPatch.context() as patched, pytest.raises(ZeroDivisionError):
+                patched.setattr(StateFolder, "commit", lambda *_: 1 // 0)
+                _latest(broker, topic, state, schema=schema)
+        read, rows = _latest(broker, topic, state, schema=schema)
+        assert sum(read.values()) == len([line for line in lines if line is not None])
+        whole, expected = _latest(broker, topic, tmp_path / f"whole-{number}", schema=schema)
+        assert (rows, sum(whole.values()) >= sum(read.values())) == (expected, True)
+    assert not any(state.rglob("*.jsonl"))
+    assert _latest(broker, topic, state, schema=schema) == ({}, expected)
+    assert _latest(broker, topic, state, schema=schema, again="orders/Table") == (whole, expected)
+    assert _latest(broker, topic, state, schema=schema) == ({}, expected)
+
+
+def test_two_tables_of_one_topic_are_read_each_and_a_later_one_reads_all(broker, tmp_path: Path) -> None:
+    broker.make_topic("two-tables", partitions=1)
+    for some in (ROWS[:5], ROWS[5:9]):
+        for table in ("orders", "customers"):
+            lines = [json.dumps(line).encode() for line in debezium(some, table, "id") if line is not None]
+            broker.put("two-tables", [(b"k", line, 1) for line in lines])
+        _, rows = _latest(broker, "two-tables", tmp_path / "state", ("orders", "customers"))
+        assert rows["orders"] == rows["customers"] != {}
+    anew = "the topic two-tables was made anew since the last run"
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(InputError, match=anew):
+        patched.setattr(topic_rounds, "identity_of", lambda *_: "another")
+        _latest(broker, "two-tables", tmp_path / "state", ("orders", "customers"))
