@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.columns.sorting import combine_chunks, integers, ordered, search, valid
-from beam_joins.kernels.stream_time import ALWAYS, EARLIEST, shifted, stream_times, times_of_keys
+from beam_joins.kernels.stream_time import ALWAYS, EARLIEST, is_held, shifted, stream_times, times_of_keys
 from beam_joins.keys.key_columns import Ints, factorize, joined_keys
 from beam_joins.options.join_types import WindowedHow, keeps_unmatched
 
@@ -124,6 +124,9 @@ def _pairs(codes: list[Ints], time: list[Ints], left: Ints, right: Ints, spans: 
     code, at = codes[0][left] * width, time[0][left]
     begin = search(places, code + search(right_time, shifted(at, -spans.before)))
     counts = search(places, code + search(right_time, shifted(at, spans.after), side="right")) - begin
+    # an interval that lies wholly beyond 64 bits has none of the times at their end
+    beyond = (is_held(at, spans.after) & (spans.after < 0)) | (is_held(at, -spans.before) & (spans.before < 0))
+    counts[beyond] = 0
     asking = np.repeat(np.arange(len(counts)), counts)
     nth = np.arange(len(asking)) - np.repeat(np.cumsum(counts) - counts, counts)
     return left[asking], right[begin[asking] + nth]

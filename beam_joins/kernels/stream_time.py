@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.columns.sorting import ordered, running_max, starts, valid
-from beam_joins.keys.key_columns import Ints
+from beam_joins.keys.key_columns import Bools, Ints
 
 EARLIEST = np.iinfo(np.int64).min
 ALWAYS = np.iinfo(np.int64).max
@@ -21,6 +21,16 @@ def shifted(time: Ints, span: int) -> Ints:
     True
     """
     return np.maximum(time, EARLIEST - span) + span if span < 0 else np.minimum(time, ALWAYS - span) + span
+
+
+def is_held(time: Ints, span: int) -> Bools:
+    """Which times, later by a span, lie beyond 64 bits and are held at their end.
+
+    >>> is_held(np.array([EARLIEST, EARLIEST + 1]), -1).tolist()
+    [True, False]
+    """
+    beyond: Bools = time < EARLIEST - span if span < 0 else time > ALWAYS - span
+    return beyond
 
 
 def stream_times(seen: tuple[Ints, Ints], code: Ints, time: Ints, position: Ints, codes: int) -> tuple[Ints, Ints]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins.kernels.interval import IntervalState, Matches, Spans, step
-from beam_joins.kernels.stream_time import ALWAYS
+from beam_joins.kernels.stream_time import ALWAYS, EARLIEST
 from beam_joins.options.join_types import WindowedHow
 from tests.beam_joins.kernels import modest, rows_of
 from tests.properties.strategies import cuts, split
@@ -125,6 +125,13 @@ def test_with_a_sequence_what_is_late_is_late_in_both(left, right, how, spans):
 @modest
 def test_times_positions_and_spans_may_lie_at_the_ends_of_64_bits(left, right, how, spans):
     check(left, right, how, spans)
+
+
+@pytest.mark.parametrize(("spans", "time"), [(Spans(1, -1, 0), EARLIEST), (Spans(-1, 1, 0), ALWAYS)])
+def test_an_interval_beyond_the_ends_of_64_bits_has_no_record(spans, time):
+    record = [Record(b"k", b"0", time, 0)]
+    assert check(record, record, "outer", spans) == []
+    assert len(stream_join(record, record, "outer", spans)[0]) == 2
 
 
 @given(OUT_OF_ORDER, HOWS, SMALL)
