@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, get_args
 
 from beam_joins.options.join_types import How
-from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command
 
@@ -65,7 +65,7 @@ def _select(args: argparse.Namespace) -> str:
     return args.select or ("left.*" if args.how in ("semi", "anti") else "left.*, right.*")
 
 
-JOIN: Final = Names(
+JOIN: Final = CommandSpec(
     command="join",
     sides=(Side("left rows", "left", "id"), Side("right rows", "right", "id")),
     about="Join two changelogs, by their keys or by a foreign key of the left rows: the changelog of the joined table "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from beam_joins.errors import InputError
 from beam_joins.options.join_types import LookupHow
-from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command
 from beam_joins.pipelines.formats.csv_schema import quoted
@@ -124,7 +124,7 @@ def _prepare(args: argparse.Namespace) -> None:
             raise InputError(f"cannot write the sample into {SAMPLE_DIRECTORY}: {error.strerror}") from error
 
 
-ORDERS: Final = Names(
+ORDERS: Final = CommandSpec(
     command="orders",
     sides=(Side("orders", "orders", "order_id"), Side("customers", "customers", "customer_id")),
     about="Enrich orders with their customers: two changelogs in, the changelog of the joined table (and its final rows) out. "

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.run_command import run_command
 
@@ -44,7 +44,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-TABLE: Final = Names(
+TABLE: Final = CommandSpec(
     command="table",
     sides=(ROWS,),
     about="The table of a changelog: its changes with old and new rows, and its final rows.",

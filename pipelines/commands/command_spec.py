@@ -66,7 +66,7 @@ class Side(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Names:
+class CommandSpec:
     """A command: its inputs, one or two, its help, and how its messages and results call things.
 
     ``add_options`` adds options of its own; those in ``fixed`` must be the same in all incremental runs.

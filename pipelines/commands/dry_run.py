@@ -12,7 +12,7 @@ from beam_joins.pipelines.changelogs.changelog_files import find_files, nothing_
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.sampling import is_time
 from beam_joins.pipelines.commands.command_line import beam_options
-from beam_joins.pipelines.commands.command_spec import TO, Names
+from beam_joins.pipelines.commands.command_spec import TO, CommandSpec
 from beam_joins.pipelines.commands.incremental_state import memory_of
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.merged_result import MergedResult
@@ -29,14 +29,14 @@ _LOOK_BYTES: Final = 1 << 20
 _FILES_SHOWN: Final = 10
 
 
-def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
+def dry_run(spec: CommandSpec, args: Namespace, options: PipelineOptions) -> str:
     """The plan of a run, in lines of text. Reads of each file at most its first megabyte, and writes nothing.
 
     Raises InputError for what a run would refuse, and RunnerSetupError for what its runner lacks.
     """
     number, inputs_of_runs = StateFolder.last_run(args.state_dir) if args.state_dir else (0, {})
-    memory = memory_of(names, args, inputs_of_runs, is_new=False) if number else None
-    job, outputs = job_alone(names, args, look_bytes=_LOOK_BYTES, make=False, memory=memory)
+    memory = memory_of(spec, args, inputs_of_runs, is_new=False) if number else None
+    job, outputs = job_alone(spec, args, look_bytes=_LOOK_BYTES, make=False, memory=memory)
     seen = ", of these what no earlier run has read" if args.inputs and number else ""
     remarks = list[str]()
     if memory is not None:
@@ -50,7 +50,7 @@ def dry_run(names: Names, args: Namespace, options: PipelineOptions) -> str:
         if changelog.files or of_address:
             lines += [*(of_address or _files(changelog)), *_columns(changelog)]
         else:
-            path = next(side.path(args) for side in names.sides if side.name == name)
+            path = next(side.path(args) for side in spec.sides if side.name == name)
             lines.append(f"  {nothing_at(name, path, find_files(name, path, changelog.columns.envelopes)) or f'{name}: no new files'}")
     lines.append("would write")
     changes = "--changes" if args.state_dir else "--output"

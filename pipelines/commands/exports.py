@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.progress import Progress
-from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.command_spec import CommandSpec
 from beam_joins.pipelines.commands.exported_run import ExportedRun, Outcome, processor_seconds
 from beam_joins.pipelines.commands.program import program
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Exports:
     """The files that the options name, for one run after the other."""
 
-    def __init__(self, names: Names, args: Namespace, progress: Progress) -> None:
-        self._names, self._args = names, args
+    def __init__(self, spec: CommandSpec, args: Namespace, progress: Progress) -> None:
+        self._spec, self._args = spec, args
         self._exports: list[MetricsFile | LineageFile] | None = None
         self._run = ExportedRun(progress=progress)
 
@@ -38,11 +38,11 @@ class Exports:
             if args.metrics_file:
                 from beam_joins.pipelines.commands.metrics_file import MetricsFile  # noqa: PLC0415  # an extra, and Beam
 
-                self._exports.append(MetricsFile(args.metrics_file, self._names))
+                self._exports.append(MetricsFile(args.metrics_file, self._spec))
             if args.lineage_file:
                 from beam_joins.pipelines.commands.lineage_file import LineageFile  # noqa: PLC0415  # an extra
 
-                self._exports.append(LineageFile(args.lineage_file, self._names, args))
+                self._exports.append(LineageFile(args.lineage_file, self._spec, args))
         return self._exports
 
     def begin(self, progress: Progress) -> None:
@@ -68,7 +68,7 @@ class Exports:
         try:
             self._ended(Outcome.INTERRUPTED if interrupted else Outcome.FAILED)
         except (InputError, OutputError) as error:
-            print(f"{program(self._names.command)}: {error}", file=sys.stderr)
+            print(f"{program(self._spec.command)}: {error}", file=sys.stderr)
 
     def _ended(self, outcome: Outcome) -> None:
         self._run.outcome, self._run.end = outcome, datetime.now(UTC)

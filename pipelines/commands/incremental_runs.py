@@ -16,7 +16,7 @@ from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.changelog_files import find_files, look_into, nothing_at
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.commands.command_options import what_is_made
-from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, CommandSpec
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.incremental_state import CommandMemory, memory_of, state_name
 from beam_joins.pipelines.commands.job import Job
@@ -63,12 +63,12 @@ class Ended(NamedTuple):
 class IncrementalRuns:
     """A job in runs. Raises InputError for options that are no good, whatever the files are."""
 
-    def __init__(self, names: Names, args: Namespace) -> None:
-        self._names, self._args = names, args
-        self._paths = {side.name: side.path(args) for side in names.sides}
+    def __init__(self, spec: CommandSpec, args: Namespace) -> None:
+        self._spec, self._args = spec, args
+        self._paths = {side.name: side.path(args) for side in spec.sides}
         self._tables: Mapping[str, DatabaseTable] = {}
         """The tables that a database describes, as the last run has seen them."""
-        self._columns = {side: columns_of(side, args) for side in names.sides}
+        self._columns = {side: columns_of(side, args) for side in spec.sides}
         for side, columns in self._columns.items():
             if not columns.is_ordered and (files := find_files(side.name, self._paths[side.name])):
                 look_into(side.name, files, columns).require_all((), in_runs=True)  # refused before a folder is made
@@ -78,7 +78,7 @@ class IncrementalRuns:
         self._merged = MergedResult.of(args)
         self._looked = -math.inf
         for name, place in self._places.items():
-            refuse_read(names, args, f"--{name}", place)
+            refuse_read(spec, args, f"--{name}", place)
         self._made = [f"the folder {folder} was not there: it has been made" for folder in absent_folders([args.latest])]
         for name, place in (*self._places.items(), *([(TO, self._merged.file)] if self._merged is not None else [])):
             check_output(f"--{name}", of_run(place, 1))
@@ -106,7 +106,7 @@ class IncrementalRuns:
         it was then.
         """
         with StateFolder(self._args.state_dir) as folder:
-            memory = memory_of(self._names, self._args, folder.inputs, is_new=folder.is_new)
+            memory = memory_of(self._spec, self._args, folder.inputs, is_new=folder.is_new)
             memory.require_all(arrived)
             self._forget(folder)
             new, remarks = self._new(folder, {side: of.files.unseen(arrived[side]) for side, of in memory.inputs.items()})
@@ -140,7 +140,7 @@ class IncrementalRuns:
                     for side, files in in_folders.items():
                         memory.inputs[side].files.require_unchanged(files)
                     report = replace(report, tallies=memory.in_all(report.tallies, anew))
-                    folder.inputs[state_name(self._names)] = memory.stored()
+                    folder.inputs[state_name(self._spec)] = memory.stored()
                     with interruption.later():
                         if self._merged is not None:
                             folder.require_current()
@@ -160,11 +160,11 @@ class IncrementalRuns:
 
     def _forget(self, folder: StateFolder) -> None:
         """Have inputs at addresses that are read again begin anew. Raises InputError."""
-        for side in self._names.sides:
+        for side in self._spec.sides:
             if side.path_option in self._args.read_again and side.name in self._args.inputs and not folder.is_new:
                 inputs = self._args.inputs[side.name]
                 source = inputs.sources[side.name]
-                same = [each for each in self._names.sides if inputs.sources.get(each.name) == source]
+                same = [each for each in self._spec.sides if inputs.sources.get(each.name) == source]
                 if lacking := [each.path_option for each in same if each.path_option not in self._args.read_again]:
                     raise InputError(f"--read-again: {source} is read by both sides: give --read-again {lacking[0]} too")
                 inputs.forget(side.name, folder.inputs)
@@ -173,7 +173,7 @@ class IncrementalRuns:
         """The new files of each side, and what the summary says of inputs at addresses."""
         if not self._args.inputs:
             return unseen, []
-        read = spooled(self._names, self._args, folder)
+        read = spooled(self._spec, self._args, folder)
         self._tables = read.tables
         return {**unseen, **read.files}, list(read.remarks)
 
@@ -203,11 +203,11 @@ class IncrementalRuns:
         )
         changelogs = tuple(replace(each, beginning=None) if each.name in self._args.inputs else each for each in changelogs)
         job = Job(
-            names=self._names,
+            spec=self._spec,
             made=made,
             changelogs=changelogs,
             **memory.of_earlier_runs,
-            **what_is_made(self._names, self._args),
+            **what_is_made(self._spec, self._args),
         )
         check(job, in_runs=True)
         return job

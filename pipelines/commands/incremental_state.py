@@ -11,7 +11,7 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.input_memory import InputMemory
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.tombstones_in_files import Unpaired
-from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.earlier_options import options_now
 from beam_joins.pipelines.commands.job import Job, KnownKinds, names_of
 from beam_joins.pipelines.commands.result_options import differing_options, fixed_options, require_allowed, value_in_words
@@ -25,30 +25,30 @@ from beam_joins.pipelines.results.counts import Tally, add_up
 _COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
 
 
-def memory_of(names: Names, args: Namespace, inputs: Mapping[str, Any], *, is_new: bool) -> "CommandMemory":
+def memory_of(spec: CommandSpec, args: Namespace, inputs: Mapping[str, Any], *, is_new: bool) -> "CommandMemory":
     """The state of a command in the ``inputs`` of the folder, without that of inputs that are read again. Raises InputError for
     one of another program, or other options that may not differ.
     """
-    options = fixed_options(args, names)
+    options = fixed_options(args, spec)
     if is_new:
-        return CommandMemory({"options": options, "select": names.select(args)}, names)
-    if state_name(names) not in inputs:
+        return CommandMemory({"options": options, "select": spec.select(args)}, spec)
+    if state_name(spec) not in inputs:
         raise InputError(f"--state-dir: {args.state_dir} is of another program: name another folder")
-    stored = inputs[state_name(names)]
-    before = options_now(stored["options"], options, [side.flag("") for side in names.sides])
+    stored = inputs[state_name(spec)]
+    before = options_now(stored["options"], options, [side.flag("") for side in spec.sides])
     differing = differing_options(options, before)
-    require_allowed(differing, args, names)
-    again = [side.name for side in names.sides if side.path_option in args.read_again]
-    if (again or differing) and any("rows" not in stored[side.name] for side in names.sides if side.name not in again):
+    require_allowed(differing, args, spec)
+    again = [side.name for side in spec.sides if side.path_option in args.read_again]
+    if (again or differing) and any("rows" not in stored[side.name] for side in spec.sides if side.name not in again):
         raise InputError(f"--state-dir: {args.state_dir} is of an earlier version: run once with the options as they were")
-    select = names.select(args)
+    select = spec.select(args)
     if stored.get("select", select) != select:  # columns of another selection are named anew
         stored = {**stored, "names": []}
     remarks = [_sentence(*each) for each in differing.items()]
     is_other = before.get("--latest") not in (None, options.get("--latest"))
     memory = {**stored, "options": options, "select": select}
     return CommandMemory(
-        memory, names, again, remarks, forms=_forms_of_results(before), is_changed=bool(again or differing or is_other)
+        memory, spec, again, remarks, forms=_forms_of_results(before), is_changed=bool(again or differing or is_other)
     )
 
 
@@ -57,9 +57,9 @@ def _sentence(option: str, values: tuple[str | None, str | None]) -> str:
     return f"the result is made anew: {option} was {then}, and is {now}"
 
 
-def state_name(names: Names) -> str:
+def state_name(spec: CommandSpec) -> str:
     """The name of the state of a command in the ``inputs`` of the folder."""
-    return f"{names.command} command"
+    return f"{spec.command} command"
 
 
 def _forms_of_results(options: Mapping[str, str]) -> tuple[Form, ...]:
@@ -81,7 +81,7 @@ class CommandMemory:
     def __init__(
         self,
         stored: Mapping[str, Any],
-        names: Names,
+        spec: CommandSpec,
         read_again: Sequence[str] = (),
         differing: Sequence[str] = (),
         *,
@@ -91,15 +91,15 @@ class CommandMemory:
         self.options: dict[str, str] = stored["options"]
         self.read_again, self.is_changed = tuple(read_again), is_changed
         self._remarks = list(differing)
-        kinds = [None if each is None else tuple(each) for each in stored.get("kinds") or [None] * len(names.sides)]
+        kinds = [None if each is None else tuple(each) for each in stored.get("kinds") or [None] * len(spec.sides)]
         self.kinds: KnownKinds = tuple(
-            None if side.name in read_again else of_side for side, of_side in zip(names.sides, kinds, strict=True)
+            None if side.name in read_again else of_side for side, of_side in zip(spec.sides, kinds, strict=True)
         )
         read_before = {side: list(stored[side].get("files") or {}) for side in read_again}
         self._read_again_before: Sequence[str] = stored.get("read again", ())
         stored = {**stored, **{side: {} for side in read_again}}
-        self._first, *_ = names.sides
-        sides: dict[str, dict[str, Any]] = {side.name: stored.get(side.name, {}) for side in names.sides}
+        self._first, *_ = spec.sides
+        sides: dict[str, dict[str, Any]] = {side.name: stored.get(side.name, {}) for side in spec.sides}
         keys = stored.get("keys", {})  # of versions before keys were among the rest of a side
         self.inputs = {
             side: InputMemory(side, {"key": keys.get(side), **of_side} if of_side else {}, read_before.get(side, ()))

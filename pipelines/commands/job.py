@@ -17,7 +17,7 @@ from beam_joins.pipelines.changelogs.read_records import GOES_ON, OnBadRecord
 from beam_joins.pipelines.changelogs.row_types import AlteredColumn, altered_columns, row_types
 from beam_joins.pipelines.changelogs.time_units import remarks_on
 from beam_joins.pipelines.commands.at_least import AtLeast
-from beam_joins.pipelines.commands.command_spec import LACKING, Names
+from beam_joins.pipelines.commands.command_spec import LACKING, CommandSpec
 from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
 from beam_joins.pipelines.commands.summary import Summary
@@ -48,7 +48,7 @@ def _in_words(changelog: Changelog) -> str:
 class Job:
     """Everything that the run needs to know: of one changelog its table, of two their join."""
 
-    names: Names
+    spec: CommandSpec
     changelogs: tuple[Changelog, ...]
     select: str
     """The columns of the result, as ``--select`` names them."""
@@ -82,8 +82,8 @@ class Job:
     @cached_property
     def shares(self) -> dict[int, Share]:
         """The part of each side in a row of the result, by the side's number. Raises InputError."""
-        made = partial(shares_of, self.select, [side.option for side in self.names.sides])
-        rest = LACKING.get(self.how, ()), self.names.rename
+        made = partial(shares_of, self.select, [side.option for side in self.spec.sides])
+        rest = LACKING.get(self.how, ()), self.spec.rename
         earlier = self.known_names
         if earlier is None and all(each.remembered for each in self.changelogs):
             earlier = names_of(made([each.remembered for each in self.changelogs], *rest), len(self.changelogs))
@@ -128,7 +128,7 @@ class Job:
     ) -> Summary:
         """The summary of a run; ``more`` are remarks beside those on the inputs."""
         matches = len(self.changelogs) > 1 and self.how not in ("semi", "anti")
-        return Summary(self.names, report, files, seconds, [*more, *self.remarks()], matches=matches, title=self.title())
+        return Summary(self.spec, report, files, seconds, [*more, *self.remarks()], matches=matches, title=self.title())
 
     def title(self) -> str:
         """The title of the result, with the names of its files: ``Left join of orders.jsonl and customers.jsonl``."""
@@ -213,7 +213,7 @@ class Job:
 
     def again(self, side: int) -> str:
         """The option that reads a changelog again."""
-        return f"--read-again {self.names.sides[side].path_option}"
+        return f"--read-again {self.spec.sides[side].path_option}"
 
     def readings(self, *, in_types: bool) -> list[Reading]:
         """The reading of each changelog; ``in_types``: also records of which texts are kept must have values of the columns'
@@ -239,7 +239,7 @@ class Job:
                     refers_names=self.changelogs[1].columns.key if refers else (),
                     numbers=self._numbers(side),
                     added=self.added(side) if side in self.shares else None,
-                    rename=self.names.rename,
+                    rename=self.spec.rename,
                     taken=rows.columns,
                     allowed=allowed and allowed.union(without),
                     members=changelog.rows_have,
@@ -353,7 +353,7 @@ class Job:
 
     def all_again(self) -> str:
         """The options that read all changelogs again."""
-        return " ".join(map(self.again, range(len(self.names.sides))))
+        return " ".join(map(self.again, range(len(self.spec.sides))))
 
 
 def _has_types(changelog: Changelog, reference: Sequence[str]) -> bool:

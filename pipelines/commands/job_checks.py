@@ -48,7 +48,7 @@ def check(job: Job, *, in_runs: bool = False) -> None:
             taken = [column for column in taken if column not in changelog.remembered]
         changelog.require_all([("--select", column) for column in taken], is_first=job.is_first(side))
         if (added := job.added(side)) is not None and any(added in row for row in (*changelog.first, changelog.remembered)):
-            raise InputError(f"{job.changelogs[side].name} have a column '{added}' already: {job.names.rename}")
+            raise InputError(f"{job.changelogs[side].name} have a column '{added}' already: {job.spec.rename}")
     if len(job.changelogs) == 2:
         _check_pair(job, *job.changelogs)
 
@@ -81,11 +81,11 @@ def _check_pair(job: Job, left: Changelog, right: Changelog) -> None:
         if reference and key and reference != key:
             raise InputError(
                 f"the {left.name}' column '{column}' holds {reference} and the {right.name}' column "
-                f"'{of_key}' {key}: {job.names.no_match}"
+                f"'{of_key}' {key}: {job.spec.no_match}"
             )
     if not job.foreign_key and (kinds := job.kinds())[0] != kinds[1]:  # one side is read again, by another key
         held = (f"of the {each.name} hold {' and '.join(kind)}" for each, kind in zip((left, right), kinds, strict=True))
-        raise InputError(f"keys {', those '.join(held)}: {job.names.no_match}")
+        raise InputError(f"keys {', those '.join(held)}: {job.spec.no_match}")
 
 
 def _check_compared(
@@ -100,7 +100,7 @@ def _check_compared(
         raise InputError(str(error)) from error
     pair = f"{one.words} and {other.words}"
     if reference != key:
-        raise InputError(f"{pair}, whose keys are {reference} and {key}: {job.names.no_match}; {one.made_one_with(other)}")
+        raise InputError(f"{pair}, whose keys are {reference} and {key}: {job.spec.no_match}; {one.made_one_with(other)}")
     if not job.foreign_key and reference == "text" and (compared.left or compared.right):
         keys = ",".join(job.changelogs[0].columns.key)
         raise InputError(f"{pair}, of which equal values may have unlike texts: join them with --foreign-key {keys}")

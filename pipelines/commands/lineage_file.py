@@ -13,7 +13,7 @@ import pyarrow as pa
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import os_sentence
-from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, CommandSpec
 from beam_joins.pipelines.commands.exported_run import ExportedRun, Outcome
 from beam_joins.pipelines.commands.programs import installed_version
 from beam_joins.pipelines.commands.standard_streams import STANDARD
@@ -41,10 +41,10 @@ class LineageFile:
     The namespace of the job is the environment's ``OPENLINEAGE_NAMESPACE``, or ``beam_joins``.
     """
 
-    def __init__(self, path: str, names: Names, args: Namespace) -> None:
+    def __init__(self, path: str, spec: CommandSpec, args: Namespace) -> None:
         _require_events(path)
-        self._path, self._names, self._args = path, names, args
-        self._inputs = [side for side in names.sides if side.path(args) != STANDARD]
+        self._path, self._spec, self._args = path, spec, args
+        self._inputs = [side for side in spec.sides if side.path(args) != STANDARD]
         self._streams = [name for name, path in ((CHANGES, args.output), (LATEST, args.latest)) if path == STANDARD]
         self._run: ExportedRun | None = None
         set_producer(f"pkg:pypi/beam-joins@{installed_version()}")
@@ -67,7 +67,7 @@ class LineageFile:
         if run.failure and state is not RunState.START:
             facets["errorMessage"] = ErrorMessageRunFacet(run.failure, "PYTHON")
         inputs, outputs = self._input_datasets(run), self._output_datasets(run)
-        name = ":".join([self._names.command, *(each.name for each in outputs[:1])])
+        name = ":".join([self._spec.command, *(each.name for each in outputs[:1])])
         kind = JobTypeJobFacet(processingType="BATCH", integration="BEAM_JOINS", jobType="COMMAND")
         namespace = os.environ.get("OPENLINEAGE_NAMESPACE", NAMESPACE)
         event = RunEvent(

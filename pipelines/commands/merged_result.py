@@ -145,5 +145,5 @@ class MergedResult:
 
 def _anew(job: Job) -> str:
     """The ways to make the table anew."""
-    side, *_ = job.names.sides
+    side, *_ = job.spec.sides
     return f"--read-again {side.path_option} makes it anew, or begin with an empty --state-dir"

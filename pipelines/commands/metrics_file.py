@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import os_sentence, writing
-from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.command_spec import CommandSpec
 from beam_joins.pipelines.commands.exported_run import ExportedRun, Outcome
 from beam_joins.pipelines.commands.summary import JOIN, LATE, REASONS, Summary
 from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY
@@ -76,8 +76,8 @@ Values = dict[tuple[str, tuple[str, ...]], float]
 class MetricsFile:
     """The file at a path. Raises InputError if it exists and has other content."""
 
-    def __init__(self, path: str, names: Names) -> None:
-        self._path, self._names = path, names
+    def __init__(self, path: str, spec: CommandSpec) -> None:
+        self._path, self._spec = path, spec
         read_metrics(path)
 
     def started(self, run: ExportedRun) -> None:
@@ -122,19 +122,19 @@ class MetricsFile:
     def _zeros(self) -> Iterator[Sample]:
         """Counters that are there from the first run on, so that a first increase is seen."""
         yield from (Sample("runs_total", (outcome,), 0) for outcome in Outcome)
-        for side in self._names.sides:
+        for side in self._spec.sides:
             name = side.path_option
             yield Sample("records_read_total", (name,), 0)
             reasons = (reason for reason in REASONS if reason != NULL_FOREIGN_KEY)
             yield from (Sample("records_dropped_total", (name, _stage(side.name, reason), reason), 0) for reason in reasons)
             yield from (Sample("records_late_total", (name, reason), 0) for reason in LATE)
             yield Sample("records_passed_over_total", (name, ABSENT_DELETES.name), 0)
-        if len(self._names.sides) > 1:
-            yield Sample("records_dropped_total", (self._names.sides[0].path_option, JOIN, NULL_FOREIGN_KEY), 0)
+        if len(self._spec.sides) > 1:
+            yield Sample("records_dropped_total", (self._spec.sides[0].path_option, JOIN, NULL_FOREIGN_KEY), 0)
 
     def _counted(self, data: Mapping[str, Any]) -> Iterator[Sample]:
         """The counts of the summary for programs."""
-        for side in self._names.sides:
+        for side in self._spec.sides:
             name, counts = side.path_option, data["inputs"][side.path_option]
             yield Sample("records_read_total", (name,), counts["read_records"])
             for reason, records in counts["dropped_records"].items():
@@ -146,7 +146,7 @@ class MetricsFile:
                 if rows in counts:
                     yield Sample(f"table_{rows}", (name,), counts[rows])
         for reason, records in data["dropped_by_join_records"].items():
-            yield Sample("records_dropped_total", (self._names.sides[0].path_option, JOIN, reason), records)
+            yield Sample("records_dropped_total", (self._spec.sides[0].path_option, JOIN, reason), records)
         for name, output in data["outputs"].items():
             yield Sample("records_written_total", (name,), output["written_records"])
             if "size_bytes" in output:

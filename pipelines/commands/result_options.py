@@ -9,7 +9,7 @@ from beam_joins.errors import InputError
 from beam_joins.options.operations import word
 from beam_joins.options.spans import seconds_of
 from beam_joins.pipelines.base.path_patterns import finds
-from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.reader_options import OF_EACH_RUN, READER_OPTIONS, column_and_words, names_in
 from beam_joins.pipelines.formats.csv_schema import delimiter_of, encoding_of, items_of
 from beam_joins.pipelines.formats.registry import format_of, has_format
@@ -29,7 +29,7 @@ _READ: Final[dict[str, Callable[[str], object]]] = {
 """What the values of options stand for, by the endings of their names."""
 
 
-def add_result_options(parser: argparse.ArgumentParser, names: Names) -> None:
+def add_result_options(parser: argparse.ArgumentParser, spec: CommandSpec) -> None:
     """Add them to the command line."""
     out = parser.add_argument_group(
         "results",
@@ -40,7 +40,7 @@ def add_result_options(parser: argparse.ArgumentParser, names: Names) -> None:
     out.add_argument(
         "--output",
         metavar="PATH",
-        help=f"the changelog of the result, in the order of positions{names.without_results[0]}",
+        help=f"the changelog of the result, in the order of positions{spec.without_results[0]}",
     )
     out.add_argument(
         "--output-records",
@@ -48,7 +48,7 @@ def add_result_options(parser: argparse.ArgumentParser, names: Names) -> None:
         help="the records of --output and --changes: changes, with key, op, old, new, timestamp and position; upserts, the row after "
         "each change with timestamp, position and deleted; pairs, the rows before and after it in Debezium's form (default: changes)",
     )
-    out.add_argument("--latest", metavar="PATH", help=f"the final rows of the result{names.without_results[1]}")
+    out.add_argument("--latest", metavar="PATH", help=f"the final rows of the result{spec.without_results[1]}")
     out.add_argument(
         "--to",
         metavar="ADDRESS",
@@ -89,7 +89,7 @@ def add_result_options(parser: argparse.ArgumentParser, names: Names) -> None:
         help="append OpenLineage events of each run, START and COMPLETE, FAIL or ABORT, one line of JSON each, with inputs and "
         "results, their columns where these are typed, and the numbers of records",
     )
-    paths = " and ".join(f"--{side.path_option}" for side in names.sides)
+    paths = " and ".join(f"--{side.path_option}" for side in spec.sides)
     group = parser.add_argument_group(
         "incremental runs",
         f"With --state-dir a run reads what no earlier run has read, and continues from the tables of the last run. {paths} "
@@ -108,7 +108,7 @@ def add_result_options(parser: argparse.ArgumentParser, names: Names) -> None:
         "--read-again",
         action="append",
         default=[],
-        choices=[side.path_option for side in names.sides],
+        choices=[side.path_option for side in spec.sides],
         help="in this run, read the whole of an input again, as its columns or options have changed: what the state has of it is "
         "forgotten, and the result is made anew. May be repeated. Other options of the result may change with "
         "--beam_joins_changed=rebuild, which makes it anew from stored rows",
@@ -129,7 +129,7 @@ def add_result_options(parser: argparse.ArgumentParser, names: Names) -> None:
     )
 
 
-def check_result_options(args: argparse.Namespace, names: Names) -> None:
+def check_result_options(args: argparse.Namespace, spec: CommandSpec) -> None:
     """Raise InputError for options that do not go together."""
     if args.whole_files and not args.follow:
         raise InputError("--whole-files is for --follow: a single run takes all files that are there")
@@ -144,13 +144,13 @@ def check_result_options(args: argparse.Namespace, names: Names) -> None:
         raise InputError(f"--state-dir: {args.state_dir} is no folder: name one, which the first run makes")
     if args.output:
         raise InputError("--output is one file for a run that stands alone: with --state-dir name a folder with --changes")
-    _refuse_streams(names, args)
+    _refuse_streams(spec, args)
     if args.parts:
         raise InputError("--parts is for a run that stands alone: with --state-dir each result is one file, leave it out")
-    if any(side.path(args) is None for side in names.sides):
-        paths = " and ".join(f"--{side.path_option}" for side in names.sides)
+    if any(side.path(args) is None for side in spec.sides):
+        paths = " and ".join(f"--{side.path_option}" for side in spec.sides)
         raise InputError(f"--state-dir needs {paths}: a file, a folder or a pattern that finds those that arrive")
-    refuse_read(names, args, "--state-dir", os.path.join(args.state_dir, "manifest.json"))
+    refuse_read(spec, args, "--state-dir", os.path.join(args.state_dir, "manifest.json"))
     if not args.changes and not args.latest and not args.to and not args.dry_run:
         raise InputError("no result is named: with --state-dir give --changes, --latest or --to")
 
@@ -161,11 +161,11 @@ def descriptions(args: argparse.Namespace) -> dict[str, str]:
     return {option: path for option, path in paths.items() if path and (option, path) != ("--json", "-")}
 
 
-def check_descriptions(args: argparse.Namespace, names: Names) -> None:
+def check_descriptions(args: argparse.Namespace, spec: CommandSpec) -> None:
     """Raise InputError for files that describe runs and cannot be written, or are those of inputs and results."""
     refuse_same(args)
     for option, path in descriptions(args).items():
-        refuse_read(names, args, option, path)
+        refuse_read(spec, args, option, path)
         if "://" in path:
             _require_written_whole(option, path, args.follow)
         elif os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or os.curdir):
@@ -192,9 +192,9 @@ def refuse_same(args: argparse.Namespace) -> None:
             raise InputError(f"{other} and {option} are both {path}: give them different names")
 
 
-def refuse_read(names: Names, args: argparse.Namespace, option: str, place: str) -> None:
+def refuse_read(spec: CommandSpec, args: argparse.Namespace, option: str, place: str) -> None:
     """Raise InputError for a file that an input would read once it is written."""
-    for side in names.sides:
+    for side in spec.sides:
         if (path := side.path(args)) and finds(path, of_run(place, 1)):
             raise InputError(f"{option}: --{side.path_option} {path} would read what is written to {place}: name another place")
 
@@ -212,8 +212,8 @@ def _check_report(path: str, follow: bool) -> None:
         raise InputError("--report is of one run: leave it out with --follow")
 
 
-def _refuse_streams(names: Names, args: argparse.Namespace) -> None:
-    inputs = ((side.path_option, side.path(args)) for side in names.sides)
+def _refuse_streams(spec: CommandSpec, args: argparse.Namespace) -> None:
+    inputs = ((side.path_option, side.path(args)) for side in spec.sides)
     for option, path in (*inputs, ("changes", args.changes), ("latest", args.latest)):
         if path == "-":
             raise InputError(f"--{option} - is for a run that stands alone: with --state-dir name a file or a folder")
@@ -258,13 +258,13 @@ FORMATS_OF_RESULTS: Final = ("--changes", "--latest")
 """The results in files, whose formats may be others in each run."""
 
 
-def fixed_options(args: argparse.Namespace, names: Names) -> dict[str, str]:
+def fixed_options(args: argparse.Namespace, spec: CommandSpec) -> dict[str, str]:
     """The options that the state depends on, or a result: those that are given or have a default."""
     values = {
         f"--{name.replace('_', '-')}": vars(args)[name]
         for name in (
-            *names.fixed,
-            *(side.dest(column) for side in names.sides for column in READER_OPTIONS if column not in OF_EACH_RUN),
+            *spec.fixed,
+            *(side.dest(column) for side in spec.sides for column in READER_OPTIONS if column not in OF_EACH_RUN),
         )
     }
     places = {"--changes": changes_pattern(args.changes) if args.changes else None, "--latest": args.latest}
@@ -302,9 +302,9 @@ def _meaning(option: str, value: str | None) -> object:
     return value
 
 
-def require_allowed(differing: dict[str, tuple[str | None, str | None]], args: argparse.Namespace, names: Names) -> None:
+def require_allowed(differing: dict[str, tuple[str | None, str | None]], args: argparse.Namespace, spec: CommandSpec) -> None:
     """Raise InputError, naming option and values, for an option that may not differ from the runs before in this run."""
-    of_sides = {option: _sides_of(option, *values, args, names) for option, values in differing.items()}
+    of_sides = {option: _sides_of(option, *values, args, spec) for option, values in differing.items()}
     for option, sides in sorted(of_sides.items(), key=lambda each: each[1] is not None):  # first those that may not differ at all
         then, now = differing[option]
         is_said = f"{option} is {value_in_words(now)}, but {value_in_words(then)} in the runs before: give it as it was, or"
@@ -319,18 +319,18 @@ def require_allowed(differing: dict[str, tuple[str | None, str | None]], args: a
             raise InputError(f"{is_said} --beam_joins_changed=rebuild, which makes the result anew")
 
 
-def _sides_of(option: str, then: str | None, now: str | None, args: argparse.Namespace, names: Names) -> Sequence[Side] | None:
+def _sides_of(option: str, then: str | None, now: str | None, args: argparse.Namespace, spec: CommandSpec) -> Sequence[Side] | None:
     """The inputs that must be read again where an option differs from the runs before; ``None``: it may not differ."""
-    for side in names.sides:
+    for side in spec.sides:
         if option in (side.flag(name) for name in READER_OPTIONS):
             # positions in another log or column cannot be compared with those of the runs before
             is_other_order = option == side.flag("sequence_by") and names_in(then or "")[:1] != names_in(now or "")[:1]
             return None if is_other_order or option == side.flag("format") else [side]
-    first, *others = names.sides
+    first, *others = spec.sides
     if option == "--foreign-key":  # the columns of the right key are named as those of the left one where rows of one key are joined
-        is_named_so = all(len(names_in(side.value_of(args, "key") or "")) < _SEVERAL for side in names.sides)
-        return [first] if is_named_so or None not in (then, now) else names.sides
-    if option in (f"--{name.replace('_', '-')}" for name in names.fixed) or (option == "--latest" and then is None):
+        is_named_so = all(len(names_in(side.value_of(args, "key") or "")) < _SEVERAL for side in spec.sides)
+        return [first] if is_named_so or None not in (then, now) else spec.sides
+    if option in (f"--{name.replace('_', '-')}" for name in spec.fixed) or (option == "--latest" and then is None):
         return ()
     return None
 

@@ -115,7 +115,7 @@ class ResultRows:
             taken = share.columns if share.columns is not None else [(name, name) for name in job.types(side).names]
             for column, name in [("", share.nested)] if share.nested else taken:
                 if name in of_key and (side, column) not in of_key[name]:
-                    raise InputError(f"{option}: '{name}' is a column of the key and another one of the result: {job.names.rename}")
+                    raise InputError(f"{option}: '{name}' is a column of the key and another one of the result: {job.spec.rename}")
 
     def output(self, name: str, option: str, path: str, as_: Made, owner: str = "") -> Output:
         """An output of an option, whose suffix says its format. Raises InputError for a column that the format does not take."""

@@ -15,7 +15,7 @@ from beam_joins.pipelines.base.interruption import Interruption, interruptible, 
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
 from beam_joins.pipelines.commands.command_options import parse
-from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, Names
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, CommandSpec
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.result_options import check_descriptions, check_result_options
@@ -32,7 +32,7 @@ _LOOK_ROWS: Final = 1_000
 """The number of rows that a dry run reads of a table of a database."""
 
 
-def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
+def run_command(spec: CommandSpec, argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 2 for an invalid option or input, 1 if the run
     failed for another reason.
     """
@@ -42,11 +42,11 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
     with interruptible() as interruption:
         try:
             with progress.phase("start-up"):
-                args = parse(names, argv)
-                check_descriptions(args, names)
-                exports = Exports(names, args, progress)
+                args = parse(spec, argv)
+                check_descriptions(args, spec)
+                exports = Exports(spec, args, progress)
                 interruption.at_second = args.follow
-                check_result_options(args, names)
+                check_result_options(args, spec)
                 if not args.dry_run:
                     start_early(args.runner, args.beam_options)  # a JVM starts while Beam is imported
                 options = beam_options(args.runner, args.beam_options)
@@ -54,7 +54,7 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
                 _require_file_systems(args)
                 exports.open()
             run = _looked_at if args.dry_run else _in_runs if args.state_dir else _alone
-            if (text := run(names, args, options, progress, interruption, exports)) is not None:
+            if (text := run(spec, args, options, progress, interruption, exports)) is not None:
                 print(text)
         except (Exception, KeyboardInterrupt) as error:
             interrupted = interruption.sentence, 0 if interruption.at_second else interruption.exit_code
@@ -64,7 +64,7 @@ def run_command(names: Names, argv: Sequence[str] | None = None) -> int:
             finally:
                 if exports is not None:
                     exports.failed(str(sentence), interrupted=interruption.has_raised)
-            print(f"{program(names.command)}: {sentence}", file=sys.stderr)
+            print(f"{program(spec.command)}: {sentence}", file=sys.stderr)
             if interruption.has_raised:
                 leave_threads_behind(code)
             return code
@@ -90,15 +90,15 @@ def _require_file_systems(args: Namespace) -> None:
 
 
 def _alone(
-    names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
+    spec: CommandSpec, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
 ) -> str | None:
     result = standard_result(args)
-    with standard_streams(names, args), spooled_inputs(names, args):
+    with standard_streams(spec, args), spooled_inputs(spec, args):
         with progress.phase("start-up"):
             from beam_joins.pipelines.commands.merged_result import MergedResult
             from beam_joins.pipelines.commands.run_once import job_alone, run_alone
 
-            job, outputs = job_alone(names, args)
+            job, outputs = job_alone(spec, args)
             if (merged := MergedResult.of(args)) is not None:
                 outputs += (merged.output(job),)
                 merged.prepare(job)
@@ -117,23 +117,23 @@ def _alone(
 
 
 def _looked_at(
-    names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
+    spec: CommandSpec, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
 ) -> str | None:
     from beam_joins.pipelines.commands.dry_run import dry_run
 
-    with standard_streams(names, args), spooled_inputs(names, args, _LOOK_ROWS):
-        return dry_run(names, args, options)
+    with standard_streams(spec, args), spooled_inputs(spec, args, _LOOK_ROWS):
+        return dry_run(spec, args, options)
 
 
 def _in_runs(
-    names: Names, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
+    spec: CommandSpec, args: Namespace, options: "PipelineOptions", progress: Progress, interruption: Interruption, exports: Exports
 ) -> str | None:
     with progress.phase("start-up"):
         from beam_joins.pipelines.commands.follow import follow
         from beam_joins.pipelines.commands.incremental_runs import IncrementalRuns
         from beam_joins.pipelines.commands.runner_setup import any_runner
 
-        runs = IncrementalRuns(names, args)
+        runs = IncrementalRuns(spec, args)
     if args.follow:
         return follow(runs, options, args, interruption, exports)
     arrived = runs.arrived()

@@ -14,7 +14,7 @@ from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, 
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_options import what_is_made
-from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, Names, Side
+from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, CommandSpec, Side
 from beam_joins.pipelines.commands.incremental_state import CommandMemory
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.job_checks import check
@@ -31,7 +31,7 @@ from beam_joins.pipelines.results.write_parts import Report
 
 
 def job_alone(
-    names: Names, args: Namespace, *, look_bytes: int = 0, make: bool = True, memory: CommandMemory | None = None
+    spec: CommandSpec, args: Namespace, *, look_bytes: int = 0, make: bool = True, memory: CommandMemory | None = None
 ) -> tuple[Job, tuple[Output, ...]]:
     """The job and its results in files. Raises InputError.
 
@@ -39,9 +39,9 @@ def job_alone(
     results, and whatever else the command makes on first use. Without it there may be no result. ``memory`` is the state
     of a dry run after other runs: the job is of the files that these have not read.
     """
-    if any(side.path(args) is None for side in names.sides) and not names.without_path:
-        raise InputError(f"give {' and '.join(f'--{side.path_option}' for side in names.sides)}: a file or a glob")
-    names.prepare(args)
+    if any(side.path(args) is None for side in spec.sides) and not spec.without_path:
+        raise InputError(f"give {' and '.join(f'--{side.path_option}' for side in spec.sides)}: a file or a glob")
+    spec.prepare(args)
     places = {CHANGES: changes_pattern(args.changes) if args.changes else args.output, LATEST: args.latest}
     if make and not any(places.values()) and args.to is None:
         raise InputError("no result is named: give --output, --latest or --to")
@@ -51,10 +51,10 @@ def job_alone(
     written = {name: path for name, path in places.items() if path}
     for name, path in written.items():
         check_output(flags[name], path, make=make)
-    changelogs = tuple(_changelog(side, args, look_bytes, memory) for side in names.sides)
+    changelogs = tuple(_changelog(side, args, look_bytes, memory) for side in spec.sides)
     remarks = list[str]()
     if not args.state_dir:  # whether there is such a column must be the same in all runs
-        changelogs, remarks = without_absent_defaults(names.sides, args.by_default, changelogs)
+        changelogs, remarks = without_absent_defaults(spec.sides, args.by_default, changelogs)
     for changelog in changelogs:
         changelog.require_table()
     for path in (*written.values(), *descriptions(args).values()):
@@ -63,12 +63,12 @@ def job_alone(
             refuse_inputs(path, files, [path, *parts_of(*split_suffix(path))])
     made = [f"the folder {folder} was not there: {'it has been made' if make else 'a run makes it'}" for folder in folders]
     job = Job(
-        names=names,
+        spec=spec,
         changelogs=changelogs,
         in_parts=args.parts,
         made=(*made, *remarks),
         **({} if memory is None else memory.of_earlier_runs),
-        **what_is_made(names, args),
+        **what_is_made(spec, args),
     )
     check(job, in_runs=bool(args.state_dir))
     as_: dict[str, Made] = {CHANGES: changes_as(args), LATEST: "rows"}

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from beam_joins.pipelines.changelogs.spooled import InputOptions, Inputs, Spooled
-from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.command_spec import CommandSpec
 from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.systems.inputs import inputs_of, is_address
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from beam_joins.transforms.connect.runs import StateFolder
 
 
-def take_addresses(names: Names, args: Namespace) -> None:
+def take_addresses(spec: CommandSpec, args: Namespace) -> None:
     """Find the inputs at addresses, which then are addresses without secrets. Raises InputError."""
-    sides = {side.name: side for side in names.sides if is_address(side.path(args) or "")}
+    sides = {side.name: side for side in spec.sides if is_address(side.path(args) or "")}
     options = {
         name: InputOptions(
             side.path(args),
@@ -28,16 +28,18 @@ def take_addresses(names: Names, args: Namespace) -> None:
         )
         for name, side in sides.items()
     }
-    args.inputs = inputs_of(options, [f"--{side.path_option}" for side in names.sides if side.name not in sides])
+    args.inputs = inputs_of(options, [f"--{side.path_option}" for side in spec.sides if side.name not in sides])
     for name, inputs in args.inputs.items():
         setattr(args, sides[name].path_option, inputs.shown[name])
         for option, value in inputs.options[name].items():
             sides[name].set(args, option, value)
 
 
-def spooled(names: Names, args: Namespace, state: "StateFolder | None", folder: str = "", most_rows: int | None = None) -> Spooled:
+def spooled(
+    spec: CommandSpec, args: Namespace, state: "StateFolder | None", folder: str = "", most_rows: int | None = None
+) -> Spooled:
     """The new changes of the inputs at addresses since the last run. Raises InputError."""
-    columns = {side.name: columns_of(side, args) for side in names.sides}
+    columns = {side.name: columns_of(side, args) for side in spec.sides}
     envelopes = {name: each.envelopes for name, each in columns.items() if each.envelopes is not None}
     rounds = [inputs.read(envelopes, state, folder, most_rows) for inputs in _kinds(args.inputs)]
     files = {name: each for read in rounds for name, each in read.files.items()}
@@ -46,14 +48,14 @@ def spooled(names: Names, args: Namespace, state: "StateFolder | None", folder: 
 
 
 @contextmanager
-def spooled_inputs(names: Names, args: Namespace, most_rows: int | None = None) -> Iterator[None]:
+def spooled_inputs(spec: CommandSpec, args: Namespace, most_rows: int | None = None) -> Iterator[None]:
     """All that the inputs at addresses have lies in files, ``args.spooled``, while the block runs; None without such inputs."""
     args.spooled = None
     if not args.inputs:
         yield
         return
     with TemporaryDirectory(prefix="beam-joins-spool-") as folder:
-        args.spooled = spooled(names, args, None, folder, most_rows)
+        args.spooled = spooled(spec, args, None, folder, most_rows)
         yield
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.command_spec import CommandSpec
 
 STANDARD: Final = "-"
 _RESULTS: Final = ("output", "latest")
@@ -25,13 +25,13 @@ def standard_result(args: Namespace) -> str | None:
 
 
 @contextmanager
-def standard_streams(names: Names, args: Namespace) -> Iterator[None]:
+def standard_streams(spec: CommandSpec, args: Namespace) -> Iterator[None]:
     """Lines of JSON that come by standard input lie in a file while the block runs; a result follows when it has ended.
 
     Raises InputError if there is more than one of either.
     """
     result = standard_result(args)
-    inputs = [side.path_option for side in names.sides if side.path(args) == STANDARD]
+    inputs = [side.path_option for side in spec.sides if side.path(args) == STANDARD]
     if len(inputs) > 1:
         raise InputError(f"--{inputs[0]} and --{inputs[1]} are both -: one of them can come by standard input")
     if not inputs and result is None:

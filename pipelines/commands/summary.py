@@ -11,7 +11,7 @@ from beam_joins.pipelines.base.paths import matching
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.read_records import AHEAD, READ, SKIPPED
 from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED
-from beam_joins.pipelines.commands.command_spec import LATEST, TO, Names
+from beam_joins.pipelines.commands.command_spec import LATEST, TO, CommandSpec
 from beam_joins.pipelines.commands.run_progress import Step, watched_of
 from beam_joins.pipelines.commands.standard_streams import STANDARD
 from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY, Tally, add_up
@@ -72,7 +72,7 @@ class Summary:
 
     def __init__(
         self,
-        names: Names,
+        spec: CommandSpec,
         report: Report,
         files: Mapping[str, Sequence[str]],
         seconds: Mapping[str, float],
@@ -81,8 +81,8 @@ class Summary:
         matches: bool,
         title: str = "",
     ) -> None:
-        self.names, self.seconds, self.matches, self.title = names, seconds, matches, title
-        self.sides = [side.name for side in names.sides]
+        self.spec, self.seconds, self.matches, self.title = spec, seconds, matches, title
+        self.sides = [side.name for side in spec.sides]
         self.figures, self.watched = report.figures, watched_of(report)
         self.files, self._remarks, self._parts, self._tallies = files, remarks, report.parts, add_up(report.tallies)
 
@@ -104,7 +104,7 @@ class Summary:
           run                        1.2
           all                        1.2
         """
-        names, first = self.names, self.sides[0]
+        spec, first = self.spec, self.sides[0]
         lines = ["records in", *(_line(side, self.read(side)) for side in self.sides), "dropped"]
         dropped = self.dropped()
         for tally in dropped:
@@ -118,7 +118,7 @@ class Summary:
         if self.matches:
             refers = (first, UNREFERRING) in self._tallies or not self.rows()
             of_them = f" ({self.unreferring():,} with a null foreign key)" if refers else ""
-            lines += [f"without {names.match}", f"{_line(first, self.unmatched())}  of {self.rows():,} final rows{of_them}"]
+            lines += [f"without {spec.match}", f"{_line(first, self.unmatched())}  of {self.rows():,} final rows{of_them}"]
         if self.files:
             lines.append("out")
         for output, paths in self.files.items():
@@ -141,14 +141,14 @@ class Summary:
                 "passed_over_records": {tally.what: tally.records for tally in self.passed_over() if tally.place == side.name},
                 "late_records": {tally.what: tally.records for tally in late if tally.place == side.name},
             }
-            for side in self.names.sides
+            for side in self.spec.sides
         }
-        rows = inputs[self.names.sides[0].path_option]
+        rows = inputs[self.spec.sides[0].path_option]
         rows["rows"] = self.rows()
         if self.matches:
             rows |= {"unmatched_rows": self.unmatched(), "unreferring_rows": self.unreferring()}
         return {
-            "command": self.names.command,
+            "command": self.spec.command,
             "inputs": inputs,
             "dropped_by_join_records": {tally.what: tally.records for tally in dropped if tally.place == JOIN},
             "outputs": {
@@ -164,7 +164,7 @@ class Summary:
     def remarks(self) -> list[str]:
         """The sentences at the end."""
         ahead = []
-        for side in self.names.sides:
+        for side in self.spec.sides:
             if (tally := self._tallies.get((side.name, AHEAD))) is not None:
                 many = f"{counted(tally.records, 'record')} of the {side.name} {'is' if tally.records == 1 else 'are'}"
                 ahead.append(
@@ -195,7 +195,7 @@ class Summary:
 
     def what(self, output: str) -> str:
         """The content of an output, in words."""
-        return "changes merged" if output == TO else self.names.results[output == LATEST]
+        return "changes merged" if output == TO else self.spec.results[output == LATEST]
 
     def dropped(self) -> list[Tally]:
         """The records that were not applied, by input and reason."""
@@ -212,9 +212,9 @@ class Summary:
 
     def reason(self, tally: Tally) -> str:
         """Why records were dropped, passed over or late, in words."""
-        flag = next((side.flag("sequence_by") for side in self.names.sides if side.name == tally.place), "")
+        flag = next((side.flag("sequence_by") for side in self.spec.sides if side.name == tally.place), "")
         reason = {**REASONS, **PASSED_OVER, **LATE}.get(tally.what, tally.what.removeprefix(SKIPPED).replace("_", " "))
-        return f"{reason.format(flag=flag, unreferring=self.names.unreferring)} ({tally.what})"
+        return f"{reason.format(flag=flag, unreferring=self.spec.unreferring)} ({tally.what})"
 
     def stages(self) -> list[StageFigures]:
         """The stages that workers were timed in, in the order of the data."""
@@ -253,10 +253,10 @@ class Summary:
     def _first_rows(self) -> list[str]:
         """The first rows of the final table as lines, for commands that show them of JSON lines on this machine."""
         path = next(iter(self.files.get(LATEST, ())), "")
-        if not self.names.shown_rows or not path.endswith(".jsonl") or not os.path.isfile(path):
+        if not self.spec.shown_rows or not path.endswith(".jsonl") or not os.path.isfile(path):
             return []
         with open(path, encoding="utf-8") as file:
-            return [f"first rows in {path}", *(f"  {line.rstrip()}" for line in islice(file, self.names.shown_rows))]
+            return [f"first rows in {path}", *(f"  {line.rstrip()}" for line in islice(file, self.spec.shown_rows))]
 
     def passed_over(self) -> list[Tally]:
         """The records that describe no change, and those whose change changes nothing, by input and reason."""

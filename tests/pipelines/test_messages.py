@@ -19,7 +19,7 @@ from deltalake import write_deltalake
 from beam_joins.pipelines.changelogs.read_log import WasRead
 from beam_joins.pipelines.commands import programs, slot_command
 from beam_joins.pipelines.commands.command_options import parse
-from beam_joins.pipelines.commands.command_spec import Names
+from beam_joins.pipelines.commands.command_spec import CommandSpec
 from beam_joins.pipelines.commands.engine_figures import EngineFigures, StepFigures
 from beam_joins.pipelines.commands.incremental_runs import IncrementalRuns
 from beam_joins.pipelines.commands.program import program
@@ -140,15 +140,15 @@ def test_help_fits_the_terminal(beam_joins: Run, monkeypatch: pytest.MonkeyPatch
     assert max(map(len, lines)) <= int(columns)
 
 
-@pytest.mark.parametrize("names", [JOIN, TABLE, ORDERS], ids=lambda names: names.command)
-def test_examples_of_help_are_commands_that_can_be_pasted(beam_joins: Run, monkeypatch: pytest.MonkeyPatch, names: Names) -> None:
+@pytest.mark.parametrize("spec", [JOIN, TABLE, ORDERS], ids=lambda spec: spec.command)
+def test_examples_of_help_are_commands_that_can_be_pasted(beam_joins: Run, monkeypatch: pytest.MonkeyPatch, spec: CommandSpec) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     Path("nightly.toml").write_text('left-key = "sku"\n', encoding="utf-8")
-    text = beam_joins(names.command, "--help").out.replace("\\\n", "")
-    commands = [line for line in text.splitlines() if line.startswith(f"  {program(names.command)}")]
-    assert len(commands) == names.examples.count(program(names.command)) > 2
+    text = beam_joins(spec.command, "--help").out.replace("\\\n", "")
+    commands = [line for line in text.splitlines() if line.startswith(f"  {program(spec.command)}")]
+    assert len(commands) == spec.examples.count(program(spec.command)) > 2
     for command in commands:
-        assert not parse(names, shlex.split(command.removeprefix(f"  {program(names.command)}"))).follow
+        assert not parse(spec, shlex.split(command.removeprefix(f"  {program(spec.command)}"))).follow
 
 
 def test_a_result_on_standard_output_is_told_as_such_and_a_folder_that_was_made(

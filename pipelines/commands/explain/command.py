@@ -10,7 +10,7 @@ from beam_joins.options.join_types import How
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.commands.command_line import sentence_and_code
-from beam_joins.pipelines.commands.command_spec import Names, Side
+from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.program import Parser, program
 from beam_joins.pipelines.commands.reader_options import (
     READER_OPTIONS,
@@ -43,7 +43,7 @@ def _select(args: argparse.Namespace) -> str:
     return "left as left" if args.how in ("semi", "anti") else "left as left, right as right"
 
 
-EXPLAIN: Final = Names(
+EXPLAIN: Final = CommandSpec(
     command="explain",
     sides=(Side("left rows", "left", "id"), Side("right rows", "right", "id")),
     about="Show what a join makes of two small changelogs, position by position: the changes of both tables and of the result.",
@@ -82,7 +82,7 @@ def _explain(args: argparse.Namespace) -> None:
     by_default = _take_defaults(args)
     looked_at, remarks = without_absent_defaults(EXPLAIN.sides, by_default, [_changelog(side, args) for side in EXPLAIN.sides])
     job = Job(
-        names=EXPLAIN,
+        spec=EXPLAIN,
         changelogs=looked_at,
         select=EXPLAIN.select(args),
         how=args.how,

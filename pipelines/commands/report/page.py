@@ -104,7 +104,7 @@ def _tiles(summary: "Summary") -> Iterable[tuple[int, str, bool]]:
     yield late, "late records", late > 0
     if summary.matches:
         alone = summary.unmatched()
-        yield alone, f"{summary.sides[0]} without {summary.names.match}", alone > 0
+        yield alone, f"{summary.sides[0]} without {summary.spec.match}", alone > 0
 
 
 def _picture(summary: "Summary") -> str:
@@ -175,7 +175,7 @@ def _unmatched(summary: "Summary", references: ReferenceCounts | None) -> str:
     """The left rows without a right one, and the right rows that are missing."""
     lefts, rights = summary.sides
     alone = summary.unmatched()
-    about = f"{alone:,} of {summary.rows():,} final {lefts}" if alone else f"All final {lefts} have {summary.names.match}"
+    about = f"{alone:,} of {summary.rows():,} final {lefts}" if alone else f"All final {lefts} have {summary.spec.match}"
     rows: list[dict[str, Any]] = []
     if references is not None:
         if alone:
@@ -188,7 +188,7 @@ def _unmatched(summary: "Summary", references: ReferenceCounts | None) -> str:
         if row[LEFT]
     )
     table = _table((f"key of absent {rights}", f"#{lefts}", "one of them"), body) if body else ""
-    return f"<h2>{escape(lefts.capitalize())} without {escape(summary.names.match)}</h2><p>{escape(about)}.</p>{table}"
+    return f"<h2>{escape(lefts.capitalize())} without {escape(summary.spec.match)}</h2><p>{escape(about)}.</p>{table}"
 
 
 def _tile(count: int, text: str, look: bool) -> str:
