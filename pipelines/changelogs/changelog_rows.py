@@ -19,7 +19,7 @@ from beam_joins.pipelines.changelogs.reader_memory import ReaderMemory
 from beam_joins.pipelines.changelogs.row_types import altered_columns, row_types
 from beam_joins.pipelines.formats.changelog_columns import KEY, Columns, enveloped
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.tables.unchanged import Complete
 from beam_joins.transforms.connect.runs import schema_text, text_schema
 from beam_joins.transforms.connect.tables import as_arrow, declared_schema
@@ -30,12 +30,12 @@ WITHOUT_VALUES: Final = "columns without a value"
 
 
 class ChangelogRows(NamedTuple):
-    """The transform that reads the rows, in the columns of a ``reading``, the names of the columns of their key, and the
+    """The transform that reads the rows, in the columns of a ``plan``, the names of the columns of their key, and the
     options of the reader on which its table depends, as a state remembers them.
     """
 
     read: beam.PTransform[PBegin, Any]
-    reading: Reading
+    plan: ReadPlan
     key: Sequence[str] = ()
     options: Mapping[str, Any] = MappingProxyType({})
 
@@ -52,26 +52,26 @@ class ChangelogRows(NamedTuple):
         except_columns: Sequence[str] = (),
     ) -> Reads:
         """The transform that reads the table of the rows."""
-        is_typed = "row" in self.reading.forms
+        is_typed = "row" in self.plan.forms
         made = table_of(
-            self.reading,
-            key=key_in_columns(self.key, self.reading.value.names) if is_typed else KEY,
+            self.plan,
+            key=key_in_columns(self.key, self.plan.value.names) if is_typed else KEY,
             emit=emit,
             without_earlier=without_earlier,
             completed_by=completed_by,
             except_columns=except_columns if is_typed else (),
         )
-        return Reads(self.read, made, self.reading.about.names, self.reading.columns.is_ordered, self.options)
+        return Reads(self.read, made, self.plan.about.names, self.plan.columns.is_ordered, self.options)
 
 
 def read_files(
-    changelog: Changelog, reading: Reading, on_bad_record: OnBadRecord, memory: ReaderMemory, parts: Sequence[Part] | None = None
+    changelog: Changelog, plan: ReadPlan, on_bad_record: OnBadRecord, memory: ReaderMemory, parts: Sequence[Part] | None = None
 ) -> ReadRecords:
     """The transform that reads the records of a changelog, or of some ``parts`` of it, for a table in Python."""
     return ReadRecords(
         changelog.name,
         changelog.parts() if parts is None else parts,
-        ColumnReader(reading),
+        ColumnReader(plan),
         bytes=changelog.bytes,
         on_bad_record=on_bad_record,
         remedy=f"on_bad_record='drop' {GOES_ON}",
@@ -81,15 +81,15 @@ def read_files(
 
 
 class ReadFollowed(beam.PTransform[PBegin, PCollection[Any]]):
-    """The changes of what is followed, of the columns of a reading."""
+    """The changes of what is followed, of the columns of a plan."""
 
-    def __init__(self, changes: beam.PTransform[PBegin, PCollection[Any]], reading: Reading) -> None:
+    def __init__(self, changes: beam.PTransform[PBegin, PCollection[Any]], plan: ReadPlan) -> None:
         super().__init__()
-        self._changes, self._reading = changes, reading
+        self._changes, self._plan = changes, plan
 
     def expand(self, begin: PBegin) -> PCollection[Any]:
         """Apply the transform."""
-        return as_arrow(begin | "Records" >> self._changes, self._reading.schema)
+        return as_arrow(begin | "Records" >> self._changes, self._plan.schema)
 
 
 def rows_of_table(files: Sequence[File], key: Sequence[str], schema: pa.Schema | None, *, nested: bool = True) -> ChangelogRows:
@@ -97,11 +97,11 @@ def rows_of_table(files: Sequence[File], key: Sequence[str], schema: pa.Schema |
     columns = enveloped(None)
     if schema is None:
         paths = paths_of(key) if nested else [[name] for name in key]
-        reading = Reading.of_objects(columns, paths, columns.about_the_change())
+        plan = ReadPlan.of_objects(columns, paths, columns.about_the_change())
     else:
-        reading = Reading.of_rows(columns, schema)
-    read = ReadRecords("rows", parts_of(files), ColumnReader(reading), bytes=bytes_of(files))
-    return ChangelogRows(read, reading, key)
+        plan = ReadPlan.of_rows(columns, schema)
+    read = ReadRecords("rows", parts_of(files), ColumnReader(plan), bytes=bytes_of(files))
+    return ChangelogRows(read, plan, key)
 
 
 def columns_of_runs(
@@ -129,21 +129,21 @@ def columns_of_runs(
     return read
 
 
-def reading_of(
+def plan_of(
     columns: Columns,
     key: Sequence[str],
     schema: pa.Schema | None,
     omitted: Sequence[str] = (),
     *,
     is_inferred: bool = False,
-) -> Reading:
-    """The reading of records for a table in Python: typed columns, or dicts without those ``omitted``. With an inferred schema
+) -> ReadPlan:
+    """The plan to read records for a table in Python: typed columns, or dicts without those ``omitted``. With an inferred schema
     records have no other columns.
     """
     if schema is None:
-        return Reading.of_objects(columns, paths_of(key), omitted)
-    reading = Reading.of_rows(columns, schema)
-    return replace(reading, allowed=frozenset(schema.names)) if is_inferred else reading
+        return ReadPlan.of_objects(columns, paths_of(key), omitted)
+    plan = ReadPlan.of_rows(columns, schema)
+    return replace(plan, allowed=frozenset(schema.names)) if is_inferred else plan
 
 
 def inferred_types(changelog: Changelog) -> pa.Schema:

@@ -12,7 +12,7 @@ from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import FAR_AHEAD, Ahead, MadeRows
 from beam_joins.pipelines.formats.changelog_columns import KEY, PLACE, TIME, now, reference_at
 from beam_joins.pipelines.formats.file_parts import Part
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import (
     RawRows,
     ignored_rows,
@@ -28,58 +28,58 @@ IGNORED: Final = "ignored_operation"
 
 
 class ColumnReader:
-    """Makes record batches with the columns of ``reading``: first those of the records that are read many at a
+    """Makes record batches with the columns of ``plan``: first those of the records that are read many at a
     time, then those of the others.
 
-    A bad record does not have what ``reading`` asks for, or a line that is not a JSON object.
+    A bad record does not have what ``plan`` asks for, or a line that is not a JSON object.
     """
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, plan: ReadPlan) -> None:
+        self._plan = plan
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the batches."""
-        return self._reading.schema
+        return self._plan.schema
 
     def made(self, part: Part) -> Iterator[MadeRows]:
         """The records of a part, some at a time."""
-        reading = self._reading.of_unit(part.file.unit, digits=bool(part.file.layout))
-        return (made_of(raw, reading) for raw in part.file.reader.rows(part, reading))
+        plan = self._plan.of_unit(part.file.unit, digits=bool(part.file.layout))
+        return (made_of(raw, plan) for raw in part.file.reader.rows(part, plan))
 
 
-def made_of(raw: RawRows, reading: Reading) -> MadeRows:
+def made_of(raw: RawRows, plan: ReadPlan) -> MadeRows:
     """The columns of records, and the faults of bad ones."""
-    columns, sure = many_at_a_time(raw, reading)
-    ignored = ignored_rows(raw, reading)
-    objects = _Objects(raw, reading) if "object" in reading.forms else None
+    columns, sure = many_at_a_time(raw, plan)
+    ignored = ignored_rows(raw, plan)
+    objects = _Objects(raw, plan) if "object" in plan.forms else None
     if objects is not None:
         sure &= objects.are_right
     sure &= ~ignored
-    of_lines = raw.line is not None and "json lines" not in reading.forms
-    others, added, faults = ExactRows(reading, of_lines=of_lines), list[int](), list[tuple[int, str]]()
+    of_lines = raw.line is not None and "json lines" not in plan.forms
+    others, added, faults = ExactRows(plan, of_lines=of_lines), list[int](), list[tuple[int, str]]()
     ignored_count = int(ignored.sum())
     for n in np.flatnonzero(~sure & ~ignored).tolist():
         row, place = raw.row(n), raw.places[n].as_py()
-        if isinstance(row, dict) and reading.columns.is_ignored(row):
+        if isinstance(row, dict) and plan.columns.is_ignored(row):
             ignored_count += 1
         elif isinstance(row, str):
             faults.append((place, row))
-        elif fault := _fault(raw, n, row, reading, of_lines=of_lines) or (objects and objects.faults.get(n)):
+        elif fault := _fault(raw, n, row, plan, of_lines=of_lines) or (objects and objects.faults.get(n)):
             faults.append((place, fault))
         elif objects is not None:
             others.add(row, place, key=objects.keys[n], value=objects.values[n])
         else:
-            others.add(row, place, _text(raw, n, row, reading, of_lines=of_lines))
+            others.add(row, place, _text(raw, n, row, plan, of_lines=of_lines))
             added.append(n)
     batches = []
     if columns is not None and sure.any():
         many = columns if objects is None else columns | objects.columns(sure)
-        batches.append(record_batch(reading, many if sure.all() else _kept(many, sure)))
+        batches.append(record_batch(plan, many if sure.all() else _kept(many, sure)))
     if len(others):
         batches.append(others.batch(None if raw.structs is None else raw.structs.take(pa.array(added))))
     skipped = {**raw.skipped, **({IGNORED: ignored_count} if ignored_count else {})}
-    return MadeRows(batches, len(raw.places), faults, skipped, None if reading.columns.ahead is not None else _ahead(batches))
+    return MadeRows(batches, len(raw.places), faults, skipped, None if plan.columns.ahead is not None else _ahead(batches))
 
 
 def _ahead(batches: Sequence[pa.RecordBatch]) -> Ahead | None:
@@ -103,16 +103,16 @@ def _kept(columns: Mapping[str, pa.Array], chosen: Any) -> dict[str, pa.Array]:
 class _Objects:
     """The dicts of records, their keys, and the faults of either."""
 
-    def __init__(self, raw: RawRows, reading: Reading) -> None:
+    def __init__(self, raw: RawRows, plan: ReadPlan) -> None:
         self.values, self.keys, self.faults = list[Any](), list[Any](), dict[int, str]()
-        omitted = reading.omitted
-        for n, value in enumerate(map(in_python, raw.objects()) if reading.in_python else raw.objects()):
+        omitted = plan.omitted
+        for n, value in enumerate(map(in_python, raw.objects()) if plan.in_python else raw.objects()):
             key = None
             if isinstance(value, str):
                 self.faults[n] = value
             else:
                 try:
-                    key = _key_at(value, reading.paths)
+                    key = _key_at(value, plan.paths)
                 except ValueError as error:
                     self.faults[n] = str(error)
             self.keys.append(key)
@@ -152,35 +152,35 @@ def _value_at(row: Mapping[str, Any], path: Sequence[str]) -> Any:
     return value
 
 
-def _text(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> bytes:
+def _text(raw: RawRows, n: int, row: dict[str, Any], plan: ReadPlan, *, of_lines: bool) -> bytes:
     """The JSON text of a record's row, or of the whole record."""
-    if reading.columns.is_truncate(row):
+    if plan.columns.is_truncate(row):
         return b"{}"
     if raw.line is not None:
-        return raw.line(n) if of_lines else raw.text(n) or row_text(raw.line(n), reading)
-    return raw.text(n) or printed_row(row, reading)
+        return raw.line(n) if of_lines else raw.text(n) or row_text(raw.line(n), plan)
+    return raw.text(n) or printed_row(row, plan)
 
 
-def _fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> str | None:
+def _fault(raw: RawRows, n: int, row: dict[str, Any], plan: ReadPlan, *, of_lines: bool) -> str | None:
     """Why a record has no place in the columns, or None."""
-    fault = reading.fault(row) or _type_fault(raw, n, row, reading, of_lines=of_lines)
-    key = reading.columns.key
-    if fault and reading.columns.enveloped and key and all(reference_at(row, column) is not None for column in key):
+    fault = plan.fault(row) or _type_fault(raw, n, row, plan, of_lines=of_lines)
+    key = plan.columns.key
+    if fault and plan.columns.enveloped and key and all(reference_at(row, column) is not None for column in key):
         named = ", ".join(f"{column} {reference_at(row, column)!r}" for column in key)
         return f"{fault}; without the change the row with {named} is not right"
     return fault
 
 
-def _type_fault(raw: RawRows, n: int, row: dict[str, Any], reading: Reading, *, of_lines: bool) -> str | None:
+def _type_fault(raw: RawRows, n: int, row: dict[str, Any], plan: ReadPlan, *, of_lines: bool) -> str | None:
     """Why a row has no place in typed columns, or None."""
-    if reading.typed is None:
+    if plan.typed is None:
         return None
     fault = raw.type_faults.get(n)
     if raw.structs is None:
         try:
-            structs_one_by_one([_text(raw, n, row, reading, of_lines=of_lines)], reading, of_lines=of_lines)
+            structs_one_by_one([_text(raw, n, row, plan, of_lines=of_lines)], plan, of_lines=of_lines)
         except ValueError as error:
             fault = str(error)
-    if reading.type_remedy is not None:
-        return fault and f"{fault}{reading.type_remedy}"
-    return fault and f"{fault} ({reading.columns.flag('schema')} says the types of columns)"
+    if plan.type_remedy is not None:
+        return fault and f"{fault}{plan.type_remedy}"
+    return fault and f"{fault} ({plan.columns.flag('schema')} says the types of columns)"

@@ -1,4 +1,4 @@
-"""The changes of a changelog that is followed, as elements: the batches of columns that a reading asks for."""
+"""The changes of a changelog that is followed, as elements: the batches of columns that a plan asks for."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from beam_joins.pipelines.changelogs.column_reader import made_of
 from beam_joins.pipelines.changelogs.read_records import SKIPPED, MadeRows
 from beam_joins.pipelines.changelogs.source_reads import Place, ReadPiece, Timed
 from beam_joins.pipelines.formats.changelog_columns import TIME
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.transforms.connect.metrics import NAMESPACE
 
@@ -23,9 +23,9 @@ class Followed(NamedTuple):
     fault: tuple[int, str] | None
 
 
-def followed(reading: Reading, after: Place, raw: Iterable[RawRows]) -> Followed:
+def followed(plan: ReadPlan, after: Place, raw: Iterable[RawRows]) -> Followed:
     """The changes of records up to a place; counts those that are about no row."""
-    made: list[MadeRows] = [made_of(each, reading) for each in raw]
+    made: list[MadeRows] = [made_of(each, plan) for each in raw]
     for each in made:
         for what, count in each.skipped.items():
             Metrics.counter(NAMESPACE, f"{SKIPPED}{what}").inc(count)

@@ -25,7 +25,7 @@ from beam_joins.pipelines.formats.envelopes.inferred_key import NOTHING, Evidenc
 from beam_joins.pipelines.formats.envelopes.readers import NOT_READ, SHOWN_BY
 from beam_joins.pipelines.formats.envelopes.wal2json_log import NONE_READ, ReadBefore, Waiting
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.reading import KEY_TYPES, Kind, kind
+from beam_joins.pipelines.formats.read_plan import KEY_TYPES, Kind, kind
 from beam_joins.pipelines.formats.registry import packed_as
 from beam_joins.pipelines.formats.types.exact_json import BytesText
 

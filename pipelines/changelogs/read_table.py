@@ -18,7 +18,7 @@ from beam_joins.functions.marked_functions import built_in
 from beam_joins.pipelines.changelogs.read_records import Read
 from beam_joins.pipelines.formats.changelog_columns import DELETED, KEY, LEFT_OUT, LIFE, LOG, PLACE, TIME
 from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names
-from beam_joins.pipelines.formats.reading import BEHIND_DELETES, Reading
+from beam_joins.pipelines.formats.read_plan import BEHIND_DELETES, ReadPlan
 from beam_joins.pipelines.results.counts import Tally
 from beam_joins.tables.unchanged import Complete
 from beam_joins.transforms.connect.tables import at_first_position, compared_as
@@ -119,7 +119,7 @@ def _row_alone(about: Sequence[str], dropped: Dropped) -> Dropped:
 
 
 def table_of(
-    reading: Reading,
+    plan: ReadPlan,
     *,
     key: Any = KEY,
     emit: Emit = "updates",
@@ -130,20 +130,20 @@ def table_of(
     """Makes the table of records that are read so: by the key that the reader makes, or one in their ``key`` columns. Their
     places order what nothing else does.
     """
-    columns = reading.columns
+    columns = plan.columns
     return TableFromChangelog(
         key=key,
         timestamp_by=TIME,
-        sequence_by=list(reading.positions) or None,
+        sequence_by=list(plan.positions) or None,
         one_log_by=None if columns.log is None else LOG,
-        unchanged_by=vectorized(built_in("columns left out")(partial(_left_out, reading))) if columns.left_out is not None else None,
+        unchanged_by=vectorized(built_in("columns left out")(partial(_left_out, plan))) if columns.left_out is not None else None,
         completed_by=completed_by if columns.left_out is not None else None,
         without_earlier=without_earlier,
         tie_break_by=vectorized(_ties_of_feed) if columns.is_feed else PLACE,
         apply_as_deletes=DELETED,
         apply_as_inserts=vectorized(_lives) if columns.life is not None else None,
         apply_as_truncates=vectorized(_empties) if columns.truncates else None,
-        except_columns=[*reading.about.names, *except_columns],
+        except_columns=[*plan.about.names, *except_columns],
         emit=emit,
     )
 
@@ -166,8 +166,8 @@ def _lives(rows: pa.RecordBatch) -> pa.Array:
     return rows[LIFE]
 
 
-def _left_out(reading: Reading, rows: pa.RecordBatch) -> pa.Array:
-    return lists_of_names(rows[LEFT_OUT], reading.takes)
+def _left_out(plan: ReadPlan, rows: pa.RecordBatch) -> pa.Array:
+    return lists_of_names(rows[LEFT_OUT], plan.takes)
 
 
 def paths_of(names: Iterable[str], columns: Collection[str] = ()) -> list[list[str]]:

@@ -13,7 +13,7 @@ from beam_joins.pipelines.changelogs.followed_changes import Followed, followed
 from beam_joins.pipelines.changelogs.source_reads import Place, ReadPiece, Timed
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.file_parts import Block
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.transforms.connect.tables import declared_schema
 
@@ -79,17 +79,17 @@ class SourceRows:
         return None if self.schema is None else tuple(self.schema.names)
 
     @property
-    def reading(self) -> Reading | None:
-        """The reading of records in the columns of the schema."""
+    def plan(self) -> ReadPlan | None:
+        """The plan to read records in the columns of the schema."""
         if self.schema is None or not isinstance(self.timestamp_by, str):
             return None
-        return Reading.of_rows(Columns(key=(), timestamp=self.timestamp_by, side=None), self.schema)
+        return ReadPlan.of_rows(Columns(key=(), timestamp=self.timestamp_by, side=None), self.schema)
 
     def piece(self, after: Place, block: Block) -> ReadPiece:
         """The elements of some records of a file. Raises InputError for a bad one."""
-        reading = self.reading
-        if reading is not None:
-            made = self.in_columns(after, block(reading), reading)
+        plan = self.plan
+        if plan is not None:
+            made = self.in_columns(after, block(plan), plan)
             if made.fault is not None:
                 raise InputError(f"a record cannot be read ({made.fault[1]})")
             return made.piece
@@ -99,9 +99,9 @@ class SourceRows:
         timed = [Timed(row, self._time(row)) for row in rows if not isinstance(row, str)]
         return ReadPiece(after, timed, max((each.micros for each in timed), default=None), len(timed))
 
-    def in_columns(self, after: Place, raw: Iterable[RawRows], reading: Reading) -> Followed:
+    def in_columns(self, after: Place, raw: Iterable[RawRows], plan: ReadPlan) -> Followed:
         """The elements of records in columns, without those about the change."""
-        made, names = followed(reading, after, raw), reading.value.names
+        made, names = followed(plan, after, raw), plan.value.names
         elements = [Timed(each.value.select(names), each.micros) for each in made.piece.elements]
         return made._replace(piece=made.piece._replace(elements=elements))
 

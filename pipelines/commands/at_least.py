@@ -16,7 +16,7 @@ from beam_joins.errors import InputError
 from beam_joins.functions.marked_functions import built_in
 from beam_joins.pipelines.formats.changelog_columns import shown
 from beam_joins.pipelines.formats.json_lines import read_columns
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import content_of, joined
 
@@ -31,9 +31,9 @@ class AtLeast(NamedTuple):
     ``least`` itself: 0.1 is not below 0.1 in any form.
 
     >>> from beam_joins.pipelines.formats.changelog_columns import Columns
-    >>> reading = Reading(columns=Columns(key=("id",), timestamp="at"), numbers=("amount",))
+    >>> plan = ReadPlan(columns=Columns(key=("id",), timestamp="at"), numbers=("amount",))
     >>> rows = pa.record_batch({"json lines": [b'{"amount":0.3}', b'{"amount":0.2}', b'{"amount":null}']})
-    >>> AtLeast("amount", Decimal("0.3"), "--amount").passes(reading, rows).tolist()
+    >>> AtLeast("amount", Decimal("0.3"), "--amount").passes(plan, rows).tolist()
     [True, False, False]
     """
 
@@ -44,13 +44,13 @@ class AtLeast(NamedTuple):
     def __str__(self) -> str:
         return f"{self.column} >= {self.least}"
 
-    def table(self, reading: Reading) -> FilterTable:
+    def table(self, plan: ReadPlan) -> FilterTable:
         """The filter of a table that is read so."""
-        return FilterTable(vectorized(built_in("at least")(versioned(str(self))(partial(self.passes, reading)))))
+        return FilterTable(vectorized(built_in("at least")(versioned(str(self))(partial(self.passes, plan)))))
 
-    def passes(self, reading: Reading, rows: pa.RecordBatch) -> pa.Array:
+    def passes(self, plan: ReadPlan, rows: pa.RecordBatch) -> pa.Array:
         """Which rows of a batch are kept."""
-        if "json lines" not in reading.forms:
+        if "json lines" not in plan.forms:
             return self._in_columns(pc.struct_field(rows["columns"], self.column))
         encoded = rows["json lines"]
         passed, doubtful = np.zeros(len(encoded), np.bool_), np.flatnonzero(valid(encoded))

@@ -19,7 +19,7 @@ from beam_joins.pipelines.commands.stored_rows import StoredRows
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form
+from beam_joins.pipelines.formats.read_plan import COLUMNS, JSON, Form
 from beam_joins.pipelines.results.counts import Tally, add_up
 
 _COUNTED: Final = (ROWS, MATCHED, UNREFERRING)

@@ -22,7 +22,7 @@ from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
 from beam_joins.pipelines.commands.summary import Summary
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
-from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form, Kind, Reading
+from beam_joins.pipelines.formats.read_plan import COLUMNS, JSON, Form, Kind, ReadPlan
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.values.schema_evolution import union_schema, union_type
 
@@ -215,11 +215,11 @@ class Job:
         """The option that reads a changelog again."""
         return f"--read-again {self.spec.sides[side].path_option}"
 
-    def readings(self, *, in_types: bool) -> list[Reading]:
-        """The reading of each changelog; ``in_types``: also records of which texts are kept must have values of the columns'
+    def plans(self, *, in_types: bool) -> list[ReadPlan]:
+        """The plan to read each changelog; ``in_types``: also records of which texts are kept must have values of the columns'
         types.
         """
-        kinds, readings = self.kinds(), []
+        kinds, plans = self.kinds(), []
         for side, (changelog, rows) in enumerate(zip(self.changelogs, self.rows_stored, strict=True)):
             refers = side == 0 and bool(self.foreign_key)
             without = changelog.columns.about_the_change()
@@ -229,8 +229,8 @@ class Job:
                 allowed = frozenset(changelog.rows_have) if rows.has_all else None
             elif typed is not None:
                 allowed = frozenset(self.types(side).names)
-            readings.append(
-                Reading(
+            plans.append(
+                ReadPlan(
                     columns=changelog.columns,
                     key=kinds[side],
                     key_names=self.key_columns(side),
@@ -249,7 +249,7 @@ class Job:
                     type_remedy="" if self._altered[side] else None,
                 )
             )
-        return readings
+        return plans
 
     def _numbers(self, side: int) -> tuple[str, ...]:
         return (self.keeps.column,) if side == 0 and self.keeps is not None else ()

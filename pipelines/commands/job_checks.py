@@ -8,7 +8,7 @@ from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.sampling import is_time
 from beam_joins.pipelines.changelogs.time_units import require_one_unit
 from beam_joins.pipelines.commands.job import Job
-from beam_joins.pipelines.formats.reading import Kind
+from beam_joins.pipelines.formats.read_plan import Kind
 
 
 def check(job: Job, *, in_runs: bool = False) -> None:

@@ -16,7 +16,7 @@ from beam_joins.options.join_types import How
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
 from beam_joins.pipelines.formats.json_rows import with_numbers
-from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form, Reading
+from beam_joins.pipelines.formats.read_plan import COLUMNS, JSON, Form, ReadPlan
 from beam_joins.pipelines.formats.row_encoding import Piece, blank_of, spliced
 from beam_joins.pipelines.formats.types.exact_json import object_text
 from beam_joins.pipelines.formats.types.json_members import members_of
@@ -27,26 +27,24 @@ FOUND: Final = "found"
 """The column of the result that says whether both sides have a row; the others are the rows in each form."""
 
 
-def completed(reading: Reading, earlier: dict[str, Any], later: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def completed(plan: ReadPlan, earlier: dict[str, Any], later: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """A later value with the columns that it leaves out: within its JSON text, and as the reference."""
-    kept = _reference_completed(reading, earlier[REFERENCE], later[REFERENCE], names) if reading.reference else {}
-    left_out = [made for column, made in reading.taken or zip(names, names, strict=True) if column in names]
-    if COLUMNS in reading.forms:
+    kept = _reference_completed(plan, earlier[REFERENCE], later[REFERENCE], names) if plan.reference else {}
+    left_out = [made for column, made in plan.taken or zip(names, names, strict=True) if column in names]
+    if COLUMNS in plan.forms:
         kept[COLUMNS] = later[COLUMNS] | {name: earlier[COLUMNS][name] for name in left_out if name in earlier[COLUMNS]}
-    if JSON in reading.forms:
+    if JSON in plan.forms:
         before, after = (members_of(value[JSON]) for value in (earlier, later))
         whole = merged(before, {name: value for name, value in after.items() if name not in left_out}, left_out)
         kept[JSON] = object_text(whole, whole.values())
     return later | kept
 
 
-def _reference_completed(reading: Reading, earlier: Any, later: Any, names: Sequence[str]) -> dict[str, Any]:
+def _reference_completed(plan: ReadPlan, earlier: Any, later: Any, names: Sequence[str]) -> dict[str, Any]:
     """The reference of a later value that leaves columns out."""
-    left_out = [column in names for column in reading.reference]
+    left_out = [column in names for column in plan.reference]
     if any(left_out) and not all(left_out):
-        raise ValueError(
-            f"a change leaves out some of the columns {', '.join(reading.reference)}, and has others: no reference is known"
-        )
+        raise ValueError(f"a change leaves out some of the columns {', '.join(plan.reference)}, and has others: no reference is known")
     return {REFERENCE: earlier if any(left_out) else later}
 
 

@@ -118,15 +118,15 @@ def _result(
     """The table of the result, the counts made on the way to it, and the names of those that begin anew; ``of_finals``: nobody
     asks for the changes of joined rows.
     """
-    readings = job.readings(in_types=in_types)
+    plans = job.plans(in_types=in_types)
     tables, facts, counted = [], [], []
-    for number, (changelog, reading, stored) in enumerate(zip(job.changelogs, readings, job.rows_stored, strict=True)):
+    for number, (changelog, plan, stored) in enumerate(zip(job.changelogs, plans, job.rows_stored, strict=True)):
         name, log = changelog.name, log_beside(report_path, number)
         records = ReadRecords(
             name,
             changelog.parts(),
             # a table in a database tells which columns are new, and results have those of the first run
-            ColumnReader(reading if changelog.table is None else replace(reading, allowed=None)),
+            ColumnReader(plan if changelog.table is None else replace(plan, allowed=None)),
             bytes=changelog.bytes,
             on_bad_record=job.on_bad_record,
             remedy=job.unfit_remedy(number),
@@ -135,7 +135,7 @@ def _result(
             beginning=changelog.beginning,
         )
         # the state does not depend on these checks of records
-        as_stored = replace(reading, numbers=stored.numbers, added=stored.lacks)
+        as_stored = replace(plan, numbers=stored.numbers, added=stored.lacks)
         rows = ChangelogRows(records, as_stored)
         reads = rows.table(without_earlier=job.on_bad_record, completed_by=built_in("completed rows")(partial(completed, as_stored)))
         read = pipeline | name.capitalize() >> ReadTable(reads.of_run).with_outputs()
@@ -144,10 +144,10 @@ def _result(
         facts.append(read.counts)
         for what, records_left_out in (("bad records", read.bad_records), ("dropped", read.dropped)):
             facts.append(records_left_out | f"Tally {what} of {name}" >> beam.ParDo(TallyDropped(name)))
-    left, reading = tables[0], readings[0]
+    left, plan = tables[0], plans[0]
     if job.keeps is not None:
-        left = tables[0] = left | "Filter" >> job.keeps.table(reading)
-    refers = {UNREFERRING: refers_to_none} if reading.reference else {}
+        left = tables[0] = left | "Filter" >> job.keeps.table(plan)
+    refers = {UNREFERRING: refers_to_none} if plan.reference else {}
     facts.append(left | "Count rows" >> beam.ParDo(TallyRows(job.changelogs[0].name, {ROWS: valid, **refers})))
     anew = _counted_anew(left, ROWS, UNREFERRING)
     for number, (changelog, select) in enumerate(zip(job.changelogs, job.selects(), strict=True)):
@@ -160,7 +160,7 @@ def _result(
     if refers and job.how in ("inner", "right", "semi"):
         facts.append(left | "Tally join" >> beam.ParDo(TallyUnreferring("join", refers_to_none)))
     # what is remembered must have the same columns in all runs, with a report and without
-    keeps_reference = bool(reading.reference) and (job.reports or goes_on)
+    keeps_reference = bool(plan.reference) and (job.reports or goes_on)
     if refers:
         tables = [compared_as(each, compared) for each, compared in zip(tables, job.compared, strict=True)]
     if of_finals:

@@ -12,7 +12,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.formats.json_rows import JsonRows, RowColumns, with_numbers
 from beam_joins.pipelines.formats.output_records import ChangeRecords, Made, TextRecords
-from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Reading
+from beam_joins.pipelines.formats.read_plan import COLUMNS, JSON, ReadPlan
 from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.json_text import iso_json
 from beam_joins.pipelines.formats.types.target_types import json_lines_type, parquet_type
@@ -49,7 +49,7 @@ class ResultRows:
         for types, nested, _ in self._columns:
             fields += [pa.field(nested, pa.struct(list(types)))] if nested else list(types)
         keys = [
-            Reading(columns=changelog.columns, key=kinds, key_names=job.key_columns(side)).key_type
+            ReadPlan(columns=changelog.columns, key=kinds, key_names=job.key_columns(side)).key_type
             for side, (changelog, kinds) in enumerate(zip(job.changelogs, job.kinds(), strict=True))
         ]
         key = pa.struct([("foreign_key", keys[1]), ("primary_key", keys[0])]) if job.has_combined_keys else keys[0]

@@ -69,10 +69,10 @@ class WatchedRun:
     def size_text(self) -> str:
         """The progress of the run so far, in words."""
         read = self._log.read()
-        reading = read_said(read, self._log.bytes, time.monotonic() - self._begin)
-        if reading and sum(each.bytes for each in read) < self._log.bytes:
-            return reading
-        return ", ".join(filter(None, (reading, self._written())))
+        plan = read_said(read, self._log.bytes, time.monotonic() - self._begin)
+        if plan and sum(each.bytes for each in read) < self._log.bytes:
+            return plan
+        return ", ".join(filter(None, (plan, self._written())))
 
     def report(self, watched: Watched) -> WatchedReport:
         """The report of the run, with the observations of it. Raises OSError if the run has written no report."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import REFERENCE
-from beam_joins.pipelines.formats.reading import COLUMNS, JSON, Form
+from beam_joins.pipelines.formats.read_plan import COLUMNS, JSON, Form
 from beam_joins.pipelines.formats.types.exact_json import object_text
 from beam_joins.pipelines.formats.types.json_members import NULL, members_of
 

@@ -26,7 +26,7 @@ from beam_joins.pipelines.formats.columnar import (
 from beam_joins.pipelines.formats.file_format import FileFormat
 from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.first_bytes import foreign_file
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.transforms.connect.files import open_file
 
@@ -69,16 +69,16 @@ class ArrowReader(FormatReader):
                         return
                     yield from row_dicts(readable(some))
 
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
         """The rows of a record batch, some at a time."""
         with opened(part.file.path) as batches:
             batch = _batch(batches, part.start)
-        if reading is not None and (columns := reading.needed(batch.schema.names)) is not None:
+        if plan is not None and (columns := plan.needed(batch.schema.names)) is not None:
             batch = batch.select(columns)
         for start in range(0, len(batch), RECORDS):
-            some = readable(batch.slice(start, RECORDS), None if reading is None else reading.typed)
+            some = readable(batch.slice(start, RECORDS), None if plan is None else plan.typed)
             begin = part.first_place + start
-            yield column_rows(some, pa.array(np.arange(begin, begin + len(some))), reading)
+            yield column_rows(some, pa.array(np.arange(begin, begin + len(some))), plan)
 
     def where(self, part: Part, place: int) -> str:
         """The number of the row in its record batch."""

@@ -21,7 +21,7 @@ from beam_joins.pipelines.formats.columnar import no_instants
 from beam_joins.pipelines.formats.file_format import FileFormat
 from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.line_files import parts_by_bytes
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of_values
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, content_of, stored
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows, Schema, described, has_unions, rows_of_avro
@@ -244,31 +244,31 @@ class AvroReader(FormatReader):
         """The records."""
         return (record for _, record in read_avro(file.path, 0, min(file.look_bytes or file.bytes, file.bytes)))
 
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
         """The records, some at a time, all to be read one by one."""
         schema = read_schema(part.file.path)
         records = read_records(part.file.path, part.start, part.stop)
         while some := list(itertools.islice(records, _RECORDS)):
             places = pa.array([part.first_place + number for number, _ in some])
-            yield _raw_rows([record for _, record in some], schema, places, reading)
+            yield _raw_rows([record for _, record in some], schema, places, plan)
 
     def where(self, part: Part, place: int) -> str:
         """The number of the record in its part."""
         return f"record {place % PLACES}" + (f" after byte {part.start:,}" if part.start else "")
 
 
-def _raw_rows(records: list[dict[str, Any]], schema: Schema, places: pa.Array, reading: Reading | None) -> RawRows:
+def _raw_rows(records: list[dict[str, Any]], schema: Schema, places: pa.Array, plan: ReadPlan | None) -> RawRows:
     """Records of a schema, all to be read one by one."""
     convert, rows, structs, faults = _converter(schema), rows_of_avro(schema), None, dict[int, str]()
-    if rows is not None and reading is not None and reading.typed is not None:
-        structs, faults = fitting_rows(partial(_structs, records, rows, reading), reading.typed, len(records))
+    if rows is not None and plan is not None and plan.typed is not None:
+        structs, faults = fitting_rows(partial(_structs, records, rows, plan), plan.typed, len(records))
     plain: list[dict[str, Any] | str] = [faults.get(n) or convert(record) for n, record in enumerate(records)]
     return RawRows(places, plain.__getitem__, structs=structs, value=lambda n: with_uuids_as_text(records[n]))
 
 
-def _structs(records: list[dict[str, Any]], rows: RecordRows, reading: Reading, start: int, stop: int) -> pa.StructArray:
+def _structs(records: list[dict[str, Any]], rows: RecordRows, plan: ReadPlan, start: int, stop: int) -> pa.StructArray:
     """Some rows of records in typed columns; raises ValueError, a sentence, for a record that does not fit."""
-    return structs_of_values(records[start:stop], reading, lambda column, value: rows.text({column: value}), _prepared)
+    return structs_of_values(records[start:stop], plan, lambda column, value: rows.text({column: value}), _prepared)
 
 
 def _prepared(values: list[Any], kind: pa.DataType) -> tuple[list[Any], pa.DataType]:
@@ -307,9 +307,9 @@ def whole_avro(file: Growing) -> Iterator[Whole]:
             yield block.offset + block.size, partial(_block, records, schema, places)
 
 
-def _block(records: list[dict[str, Any]], schema: Schema, places: pa.Array, reading: Reading | None) -> Iterator[RawRows]:
+def _block(records: list[dict[str, Any]], schema: Schema, places: pa.Array, plan: ReadPlan | None) -> Iterator[RawRows]:
     """The records of a block."""
-    yield _raw_rows(records, schema, places, reading)
+    yield _raw_rows(records, schema, places, plan)
 
 
 @contextmanager

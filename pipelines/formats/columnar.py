@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.pipelines.formats.changelog_columns import Unit
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, is_nested, objects, texts_without_units, without_units
 from beam_joins.values.arrow_types import plain_type, python_list, without_uuids
@@ -28,15 +28,15 @@ _ROWS: Final = 1 << 16
 _BYTES: Final = 1 << 27
 
 
-def rows_of_table(table: pa.Table, first_place: int, reading: Reading | None) -> Iterator[RawRows]:
+def rows_of_table(table: pa.Table, first_place: int, plan: ReadPlan | None) -> Iterator[RawRows]:
     """The rows of a table, some at a time; the places begin with the first."""
     for raw in table.to_batches(RECORDS):
-        batch = readable(raw, None if reading is None else reading.typed)
-        yield column_rows(batch, pa.array(np.arange(first_place, first_place + len(batch))), reading)
+        batch = readable(raw, None if plan is None else plan.typed)
+        yield column_rows(batch, pa.array(np.arange(first_place, first_place + len(batch))), plan)
         first_place += len(batch)
 
 
-def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) -> RawRows:
+def column_rows(raw: pa.RecordBatch, places: pa.Array, plan: ReadPlan | None) -> RawRows:
     """The records of a batch of plain types whose columns are all known."""
 
     @cache
@@ -52,19 +52,19 @@ def column_rows(raw: pa.RecordBatch, places: pa.Array, reading: Reading | None) 
         return faults.get(n, one)
 
     faults: dict[int, str] = {}
-    if reading is None or not reading.fits(raw.schema.names):
+    if plan is None or not plan.fits(raw.schema.names):
         return RawRows(places, row)
     missing = pa.nulls(len(raw))
     columns = dict(zip(raw.schema.names, raw.columns, strict=True))
     texts = None
-    if "json lines" in reading.forms:
+    if "json lines" in plan.forms:
         shown = {name: _named(column, name, texts_without_units) for name, column in columns.items()}
-        texts = objects(reading.value_of(shown, pa.nulls(len(raw), pa.binary())), len(raw))
+        texts = objects(plan.value_of(shown, pa.nulls(len(raw), pa.binary())), len(raw))
     structs, sure = None, None
-    if reading.typed is not None:
-        structs, faults = fitting_rows(partial(_structs, reading.value_of(columns, missing), reading.typed), reading.typed, len(raw))
+    if plan.typed is not None:
+        structs, faults = fitting_rows(partial(_structs, plan.value_of(columns, missing), plan.typed), plan.typed, len(raw))
         sure = np.array([n not in faults for n in range(len(raw))], np.bool_) if faults else None
-    read = {name: columns.get(name, missing) for name in reading.names()}
+    read = {name: columns.get(name, missing) for name in plan.names()}
     return RawRows(places, row, read, texts, sure, structs=structs, value=lambda n: python_rows()[n])
 
 

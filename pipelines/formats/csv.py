@@ -35,7 +35,7 @@ from beam_joins.pipelines.formats.csv_text import (
 from beam_joins.pipelines.formats.file_format import FileFormat
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Part
 from beam_joins.pipelines.formats.line_files import cut_lines, line_number, parts_by_bytes, whole_lines
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import iso_texts, nested_texts, objects, texts_of, texts_without_units
@@ -150,7 +150,7 @@ class CsvReader(FormatReader):
             if line.strip() and isinstance(row := _row(line, file.layout, file.declared, None, file.delimiter), dict):
                 yield row
 
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
         """The records, some at a time."""
         blocks, held, joins = whole_lines(part), b"", is_one_part(part)
         block = next(blocks, None)
@@ -159,7 +159,7 @@ class CsvReader(FormatReader):
             place, data = block[0] - len(held), held + block[1]
             header = 0 if part.start + place else data.find(b"\n") + 1 or len(data)
             rows, rest = _rows(
-                data[header:], part.first_place + place + header, part.file, reading, joins=joins, is_last=following is None
+                data[header:], part.first_place + place + header, part.file, plan, joins=joins, is_last=following is None
             )
             held = data[header:][rest:]
             block = following
@@ -171,7 +171,7 @@ class CsvReader(FormatReader):
         return line_number(part, place)
 
 
-def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins: bool, is_last: bool) -> tuple[RawRows | None, int]:
+def _rows(data: bytes, start: int, file: File, plan: ReadPlan | None, *, joins: bool, is_last: bool) -> tuple[RawRows | None, int]:
     """The records of lines, and the place of a record that may go on behind them; ``joins``: records may have several
     lines.
     """
@@ -185,15 +185,15 @@ def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins
         return None, rest
 
     def row(n: int) -> dict[str, Any] | str:
-        return _row(data[begins[n] : ends[n]], file.layout, file.declared, reading, file.delimiter)
+        return _row(data[begins[n] : ends[n]], file.layout, file.declared, plan, file.delimiter)
 
     def value(n: int) -> dict[str, Any] | str:
-        return row(n) if reading is None else _numbered(row(n), (reading.columns.timestamp or "", *reading.sequences))
+        return row(n) if plan is None else _numbered(row(n), (plan.columns.timestamp or "", *plan.sequences))
 
     places, names = pa.array(begins + start), [name for name, _ in file.layout]
     one_by_one = RawRows(places, row, value=value), rest
     # Arrow ends a line at each carriage return, and takes what is not UTF-8 for an error of the whole
-    if reading is None or not reading.fits(names) or len(begins) < count or data.count(b"\r") > data.count(b"\r\n"):
+    if plan is None or not plan.fits(names) or len(begins) < count or data.count(b"\r") > data.count(b"\r\n"):
         return one_by_one
     try:
         table = _table(data, names, file.delimiter)
@@ -204,7 +204,7 @@ def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins
     columns: dict[str, pa.Array] = {}
     texts: dict[str, pa.Array] = {}
     sure = regular.copy()
-    asked = reading.names()
+    asked = plan.names()
     for name, kind in file.layout:
         column = table[name].combine_chunks()
         typed, text, right = _typed(column, kind)
@@ -213,7 +213,7 @@ def _rows(data: bytes, start: int, file: File, reading: Reading | None, *, joins
             columns[name] = typed
         texts[name] = text
     missing = {name: pa.nulls(len(table)) for name in asked if name not in columns}
-    rows = objects(reading.value_of(texts, pa.nulls(len(table), pa.binary())), len(table))
+    rows = objects(plan.value_of(texts, pa.nulls(len(table), pa.binary())), len(table))
     return RawRows(places, row, columns | missing, rows, sure, value=value), rest
 
 
@@ -248,10 +248,10 @@ def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
 
 
 def _row(
-    line: bytes, layout: Layout, declared: Collection[str] = (), reading: Reading | None = None, delimiter: str = ","
+    line: bytes, layout: Layout, declared: Collection[str] = (), plan: ReadPlan | None = None, delimiter: str = ","
 ) -> dict[str, Any] | str:
     """The record of a line, or its fault."""
-    option, encoding = ("schema=", "encoding=") if reading is None else map(reading.columns.flag, ("schema", "encoding"))
+    option, encoding = ("schema=", "encoding=") if plan is None else map(plan.columns.flag, ("schema", "encoding"))
     fields = fields_or_fault(line, [name for name, _ in layout], delimiter, encoding)
     if isinstance(fields, str):
         return fields

@@ -12,7 +12,7 @@ from pyarrow.fs import PyFileSystem
 from beam_joins.coders.values import ValueCoder
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.csv_schema import Layout, Misfit
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import BytesText
 
@@ -166,8 +166,8 @@ class FormatReader(ABC):
         """The records of a file, one by one; an invalid record is left out."""
 
     @abstractmethod
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
-        """The records of a part; without ``reading`` all of them are to be read one by one."""
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
+        """The records of a part; without ``plan`` all of them are to be read one by one."""
 
     @abstractmethod
     def where(self, part: Part, place: int) -> str:
@@ -187,8 +187,8 @@ class Growing(NamedTuple):
     columns: tuple[str, ...] | None
 
 
-Block: TypeAlias = Callable[[Reading | None], Iterator[RawRows]]
-"""Gives the records of some bytes as a reading asks for them, as a reader's ``rows`` does."""
+Block: TypeAlias = Callable[[ReadPlan | None], Iterator[RawRows]]
+"""Gives the records of some bytes as a plan asks for them, as a reader's ``rows`` does."""
 Whole: TypeAlias = tuple[int, Block]
 """The whole records of a file: the place behind them, and the block of them."""
 

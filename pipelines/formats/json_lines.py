@@ -20,7 +20,7 @@ from beam_joins.pipelines.formats.changelog_columns import WITHIN
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Growing, NotWhole, Part, Whole
 from beam_joins.pipelines.formats.line_files import cut_lines, line_number, lines_of, parts_by_bytes, whole_lines
-from beam_joins.pipelines.formats.reading import KEY_TYPES, Reading, kind
+from beam_joins.pipelines.formats.read_plan import KEY_TYPES, ReadPlan, kind
 from beam_joins.pipelines.formats.record_batch_parser import FEW, RawRows, structs_of
 from beam_joins.pipelines.formats.row_texts import row_texts
 from beam_joins.pipelines.formats.types.exact_json import object_of
@@ -76,10 +76,10 @@ class JsonLinesReader(FormatReader):
         """The objects."""
         return objects_in(file)
 
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
         """The lines, some at a time."""
         for place, data in whole_lines(part):
-            for rows in _lines(data, part.start + place, reading):
+            for rows in _lines(data, part.start + place, plan):
                 yield rows._replace(places=pc.add(rows.places, part.first_place - part.start))
 
     def where(self, part: Part, place: int) -> str:
@@ -110,15 +110,15 @@ def whole_json(file: Growing) -> Iterator[Whole]:
         yield at + len(rest), partial(_lines, rest, at)
 
 
-def _lines(data: bytes, start: int, reading: Reading | None) -> Iterator[RawRows]:
+def _lines(data: bytes, start: int, plan: ReadPlan | None) -> Iterator[RawRows]:
     """The records of lines that begin at a place in their file."""
     lines = data if start else data.removeprefix(BYTE_ORDER_MARK)
     begin = start + len(data) - len(lines)
-    rows = json_rows(lines, begin, reading)
-    if rows is not None and rows.columns is None and reading is not None and len(rows.places) > FEW:  # some line is not as the others
+    rows = json_rows(lines, begin, plan)
+    if rows is not None and rows.columns is None and plan is not None and len(rows.places) > FEW:  # some line is not as the others
         cut = rows.places[len(rows.places) // 2].as_py() - begin
-        yield from _lines(lines[:cut], begin, reading)
-        yield from _lines(lines[cut:], begin + cut, reading)
+        yield from _lines(lines[:cut], begin, plan)
+        yield from _lines(lines[cut:], begin + cut, plan)
     elif rows is not None:
         yield rows
 
@@ -147,10 +147,10 @@ class JsonEncoder:
         return BytesWriter(file)
 
 
-def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | None:
+def json_rows(data: bytes, start: int, plan: ReadPlan | None) -> RawRows | None:
     """The records of whole lines, None if all are blank; ``start`` is the place of the first byte.
 
-    Without ``reading`` they are read one by one.
+    Without ``plan`` they are read one by one.
     """
     begins, ends, lines, is_line = cut_lines(data, _SPACE)
     if not is_line.any():
@@ -163,17 +163,17 @@ def json_rows(data: bytes, start: int, reading: Reading | None) -> RawRows | Non
         return object_of(line(n))
 
     places = pa.array(begins + start)
-    columns = None if reading is None or not lines_are_text(lines) else _columns(data, begins, ends, reading)
-    if reading is None or columns is None:
+    columns = None if plan is None or not lines_are_text(lines) else _columns(data, begins, ends, plan)
+    if plan is None or columns is None:
         return RawRows(places, row, line=line)
     if is_line.all() and data.endswith(b"\n") and int((ends - begins).sum()) == len(data) - len(lines):
         lines = pc.binary_slice(lines, 0, -1)
     else:
         lines = pc.ascii_trim(lines.cast(pa.string()), " \t\r\n").filter(pa.array(is_line)).cast(pa.binary())
-    sure, fitting = _plain(lines), _fitting(columns, reading, len(lines))
-    if "json lines" not in reading.forms:
+    sure, fitting = _plain(lines), _fitting(columns, plan, len(lines))
+    if "json lines" not in plan.forms:
         return RawRows(places, row, columns, None, sure, lines=lines, line=line, fitting=fitting)
-    return RawRows(places, row, columns, row_texts(lines, sure, reading), sure, line=line, fitting=fitting)
+    return RawRows(places, row, columns, row_texts(lines, sure, plan), sure, line=line, fitting=fitting)
 
 
 def lines_are_text(lines: pa.Array) -> bool:
@@ -202,53 +202,53 @@ def read_columns(
     return {name: column.combine_chunks() for name, column in zip(table.column_names, table.columns, strict=True)}
 
 
-def _columns(data: bytes, begins: Ints, ends: Ints, reading: Reading) -> dict[str, pa.Array] | None:
+def _columns(data: bytes, begins: Ints, ends: Ints, plan: ReadPlan) -> dict[str, pa.Array] | None:
     """The columns that are read, None if the lines are not all objects whose columns are of one type each."""
     octets = np.frombuffer(data, np.uint8)
     # lines that begin and end so, as many as Arrow finds objects, are one object each
     if not ((octets[begins] == _OPEN) & (octets[ends - 1] == _CLOSE)).all():
         return None
-    schema = _schema(itertools.islice((data[i:j] for i, j in zip(begins, ends, strict=True)), _LOOKED_AT), reading)
+    schema = _schema(itertools.islice((data[i:j] for i, j in zip(begins, ends, strict=True)), _LOOKED_AT), plan)
     if schema is None:
         return None
-    allowed, whole = reading.allowed if reading.typed is not None else None, _with_typed(schema, reading)
+    allowed, whole = plan.allowed if plan.typed is not None else None, _with_typed(schema, plan)
     if whole is not None and (columns := read_columns(data, whole, len(begins), allowed)) is not None:
         return columns
     return read_columns(data, schema, len(begins), allowed)
 
 
-def _with_typed(schema: pa.Schema, reading: Reading) -> pa.Schema | None:
+def _with_typed(schema: pa.Schema, plan: ReadPlan) -> pa.Schema | None:
     """The columns that are read and those of the rows, where Arrow reads all of these in their types."""
-    typed = pa.schema([]) if reading.typed is None else reading.typed_lines
+    typed = pa.schema([]) if plan.typed is None else plan.typed_lines
     if not len(typed) or any(field.type not in _READ_BY_ARROW for field in typed):
         return None
     types = {field.name: field.type for field in (*schema, *typed)}
     return None if any(types[field.name] != field.type for field in schema) else pa.schema(list(types.items()))
 
 
-def _fitting(columns: dict[str, pa.Array], reading: Reading, count: int) -> pa.StructArray | None:
+def _fitting(columns: dict[str, pa.Array], plan: ReadPlan, count: int) -> pa.StructArray | None:
     """The rows in typed columns, where these have been read."""
-    if reading.typed is None or not len(reading.typed):
+    if plan.typed is None or not len(plan.typed):
         return None
-    typed = reading.typed_lines
+    typed = plan.typed_lines
     read = [columns[name] for name in typed.names if name in columns]
     if len(read) < len(typed):
         return None
     if any(column.type != field.type or is_large(column) for column, field in zip(read, typed, strict=True)):
         return None
-    names = [column for column, _ in reading.taken] if reading.taken is not None else reading.typed.names
-    return structs_of([columns[name] for name in names], reading.typed, count)
+    names = [column for column, _ in plan.taken] if plan.taken is not None else plan.typed.names
+    return structs_of([columns[name] for name in names], plan.typed, count)
 
 
-def _schema(lines: Iterable[bytes], reading: Reading) -> pa.Schema | None:
+def _schema(lines: Iterable[bytes], plan: ReadPlan) -> pa.Schema | None:
     """The columns that are read, of the types that they have in these lines; None if that cannot be told."""
-    if any(WITHIN in name for name in reading.names()):
+    if any(WITHIN in name for name in plan.names()):
         return None
     rows = [row for row in map(object_of, lines) if isinstance(row, dict)]
-    types = reading.keys
-    for name in reading.numbers:
+    types = plan.keys
+    for name in plan.numbers:
         types.setdefault(name, pa.float64())
-    for name in reading.names():
+    for name in plan.names():
         held = next((kind(row[name]) for row in rows if row.get(name) is not None), "text")
         types.setdefault(name, KEY_TYPES.get(held, pa.string()))
     if pa.binary() in types.values():

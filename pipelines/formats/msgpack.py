@@ -24,7 +24,7 @@ from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat
 from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Part
 from beam_joins.pipelines.formats.line_files import BLOCK_BYTES, LONGEST_LINE, open_lines
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of_values
 from beam_joins.pipelines.formats.types.column_kind import timestamp_text
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
@@ -207,11 +207,11 @@ class MsgpackReader(FormatReader):
         """The records."""
         return (_converted(each, _micros) for each in _records(file, file.look_bytes) if not isinstance(each, str))
 
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
         """The records, some at a time, all to be read one by one."""
         records, place = _records(part.file), part.first_place
         while some := list(itertools.islice(records, _RECORDS)):
-            yield _raw_rows(some, pa.array(range(place, place + len(some)), pa.int64()), reading)
+            yield _raw_rows(some, pa.array(range(place, place + len(some)), pa.int64()), plan)
             place += len(some)
 
     def where(self, part: Part, place: int) -> str:
@@ -219,11 +219,11 @@ class MsgpackReader(FormatReader):
         return f"record {place % PLACES + 1:,}"
 
 
-def _raw_rows(records: list[dict[str, Any] | str], places: pa.Array, reading: Reading | None) -> RawRows:
+def _raw_rows(records: list[dict[str, Any] | str], places: pa.Array, plan: ReadPlan | None) -> RawRows:
     values: list[dict[str, Any] | str] = [_converted(record, _in_python) for record in records]
     structs, faults = None, dict[int, str]()
-    if reading is not None and reading.typed is not None:
-        structs, faults = fitting_rows(partial(_structs, values, reading), reading.typed, len(values))
+    if plan is not None and plan.typed is not None:
+        structs, faults = fitting_rows(partial(_structs, values, plan), plan.typed, len(values))
 
     def row(n: int) -> dict[str, Any] | str:
         return faults.get(n) or _converted(records[n], _micros)
@@ -231,10 +231,10 @@ def _raw_rows(records: list[dict[str, Any] | str], places: pa.Array, reading: Re
     return RawRows(places, row, structs=structs, value=values.__getitem__)
 
 
-def _structs(values: list[dict[str, Any] | str], reading: Reading, start: int, stop: int) -> pa.StructArray:
+def _structs(values: list[dict[str, Any] | str], plan: ReadPlan, start: int, stop: int) -> pa.StructArray:
     """Some rows of records in typed columns; raises ValueError, a sentence, for a record that does not fit."""
     rows = [{} if isinstance(each, str) else each for each in values[start:stop]]
-    return structs_of_values(rows, reading, lambda column, value: dumps_line({column: value}))
+    return structs_of_values(rows, plan, lambda column, value: dumps_line({column: value}))
 
 
 def _first_values(file: File) -> dict[str, list[Any]]:

@@ -31,7 +31,7 @@ from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.file_format import FileFormat
 from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Growing, NotWhole, Part, Storage, Whole
 from beam_joins.pipelines.formats.first_bytes import foreign_file
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.transforms.connect.files import open_file
 from beam_joins.transforms.connect.tables import plain_schema
@@ -82,18 +82,18 @@ class ParquetReader(FormatReader):
                 rows = readable(batch)
                 yield from row_dicts(marked(rows) if file.is_unmarked else rows)
 
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
         """The rows of a row group, some at a time."""
         begin = part.first_place
         with opened(part.file.path) as parquet:
-            columns = None if reading is None else reading.needed(parquet.schema_arrow.names)
+            columns = None if plan is None else plan.needed(parquet.schema_arrow.names)
             require_held(part.file.path, parquet, [part.start], columns)
             for raw in parquet.iter_batches(RECORDS, row_groups=[part.start], columns=columns):
-                batch = readable(raw, None if reading is None else reading.typed)
+                batch = readable(raw, None if plan is None else plan.typed)
                 batch = marked(batch) if part.file.is_unmarked else batch
                 places = pa.array(np.arange(begin, begin + len(batch)))
                 begin += len(batch)
-                yield column_rows(batch, places, reading)
+                yield column_rows(batch, places, plan)
 
     def where(self, part: Part, place: int) -> str:
         """The number of the row in its row group."""

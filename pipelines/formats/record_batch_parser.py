@@ -24,7 +24,7 @@ from beam_joins.pipelines.formats.changelog_columns import (
     Unit,
     now,
 )
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.types.exact_json import loads
 from beam_joins.pipelines.formats.types.json_text import without_units
 from beam_joins.pipelines.formats.types.typed_texts import require_double, typed
@@ -78,7 +78,7 @@ class RawRows(NamedTuple):
         return list(map(self.value or self.row, range(len(self.places))))
 
 
-def many_at_a_time(raw: RawRows, reading: Reading) -> tuple[dict[str, pa.Array] | None, Bools]:
+def many_at_a_time(raw: RawRows, plan: ReadPlan) -> tuple[dict[str, pa.Array] | None, Bools]:
     """The columns of the records that can be used as they are, and which these are; without those of objects.
 
     All others, those that have no key or no sequence and bad ones among them, are to be read one by one.
@@ -86,24 +86,24 @@ def many_at_a_time(raw: RawRows, reading: Reading) -> tuple[dict[str, pa.Array] 
     count = len(raw.places)
     if raw.columns is None:
         return None, np.zeros(count, np.bool_)
-    columns, raw_columns = reading.columns, raw.columns
+    columns, raw_columns = plan.columns, raw.columns
     try:
         made = {
             TIME: pa.array(np.full(count, NO_TIME))
             if columns.timestamp is None
             else _times(raw_columns[columns.timestamp], columns.unit, exact=columns.sequence is None),
-            **{name: _whole_numbers(raw_columns[column]) for name, column in zip(reading.positions, reading.sequences, strict=True)},
+            **{name: _whole_numbers(raw_columns[column]) for name, column in zip(plan.positions, plan.sequences, strict=True)},
             DELETED: pa.array(np.zeros(count, np.bool_))
             if columns.delete is None
             else _meant(raw_columns[columns.delete], columns.deletes, columns.upserts),
         }
         if columns.key:
-            made[KEY] = _keys([raw_columns[name] for name in columns.key], reading.key_type)
-        texts = {name: raw_columns[column].cast(pa.string()) for name, column in reading.texts.items()}
+            made[KEY] = _keys([raw_columns[name] for name in columns.key], plan.key_type)
+        texts = {name: raw_columns[column].cast(pa.string()) for name, column in plan.texts.items()}
         nullable = {PLACE: raw.places, **texts}
-        if reading.reference:
-            nullable[REFERENCE] = _keys([raw_columns[name] for name in reading.reference], reading.reference_type)
-        if not all(_is_number(raw_columns[name].type) for name in reading.numbers):
+        if plan.reference:
+            nullable[REFERENCE] = _keys([raw_columns[name] for name in plan.reference], plan.reference_type)
+        if not all(_is_number(raw_columns[name].type) for name in plan.numbers):
             raise pa.ArrowInvalid("no numbers")
         is_near = None if columns.ahead is None else pc.less_equal(made[TIME], now() + columns.ahead)
         made_sure = np.ones(count, np.bool_) if raw.sure is None else raw.sure.copy()
@@ -117,31 +117,31 @@ def many_at_a_time(raw: RawRows, reading: Reading) -> tuple[dict[str, pa.Array] 
     if is_near is not None:
         made_sure &= is_near.fill_null(False).to_numpy(zero_copy_only=False)
     parsed: dict[str, pa.Array] = {**made, **nullable}
-    if "json lines" in reading.forms:
+    if "json lines" in plan.forms:
         parsed["json lines"] = raw.texts
-    if reading.typed is not None:
-        parsed["columns"], made_sure = (raw.structs, made_sure) if raw.structs is not None else _structs(raw, reading, made_sure)
+    if plan.typed is not None:
+        parsed["columns"], made_sure = (raw.structs, made_sure) if raw.structs is not None else _structs(raw, plan, made_sure)
     return parsed, made_sure
 
 
-def record_batch(reading: Reading, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+def record_batch(plan: ReadPlan, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     """The batch of columns, among them ``columns`` with the rows in typed columns."""
-    if "row" in reading.forms:
-        typed = zip(reading.value.names, columns["columns"].flatten(), strict=True)
-        columns = {name: columns[name] for name in reading.about.names} | dict(typed)
-    return pa.record_batch([columns[field.name] for field in reading.schema], schema=reading.schema)
+    if "row" in plan.forms:
+        typed = zip(plan.value.names, columns["columns"].flatten(), strict=True)
+        columns = {name: columns[name] for name in plan.about.names} | dict(typed)
+    return pa.record_batch([columns[field.name] for field in plan.schema], schema=plan.schema)
 
 
-def _structs(raw: RawRows, reading: Reading, sure: Bools) -> tuple[pa.StructArray, Bools]:
+def _structs(raw: RawRows, plan: ReadPlan, sure: Bools) -> tuple[pa.StructArray, Bools]:
     """Rows in typed columns, null where that takes a closer look, and for which rows they are right."""
-    texts, schema = (raw.texts, reading.typed_texts) if raw.lines is None else (raw.lines, reading.typed_lines)
+    texts, schema = (raw.texts, plan.typed_texts) if raw.lines is None else (raw.lines, plan.typed_lines)
     assert texts is not None
     doubles = [field.name for field in schema if pa.types.is_floating(field.type)]
     if doubles:
         sure = sure & ~pc.match_substring_regex(texts, long_members(doubles)).fill_null(False).to_numpy(zero_copy_only=False)
     if raw.fitting is not None:
         return raw.fitting, sure
-    rows, fits = _fitting_structs(texts if sure.all() else texts.filter(pa.array(sure)), schema, reading)
+    rows, fits = _fitting_structs(texts if sure.all() else texts.filter(pa.array(sure)), schema, plan)
     if sure.all():
         return rows, fits
     all_fit = sure.copy()
@@ -149,45 +149,45 @@ def _structs(raw: RawRows, reading: Reading, sure: Bools) -> tuple[pa.StructArra
     return rows.take(pa.array(np.cumsum(sure) - 1, mask=~sure)), all_fit
 
 
-def _fitting_structs(texts: pa.Array, schema: pa.Schema, reading: Reading) -> tuple[pa.StructArray, Bools]:
+def _fitting_structs(texts: pa.Array, schema: pa.Schema, plan: ReadPlan) -> tuple[pa.StructArray, Bools]:
     """The rows of texts, and for which they are right: a few around one that does not fit are not, and null."""
     try:
-        return _typed_structs(texts, schema, reading), np.ones(len(texts), np.bool_)
+        return _typed_structs(texts, schema, plan), np.ones(len(texts), np.bool_)
     except ValueError:
         if len(texts) <= FEW:
-            return pa.nulls(len(texts), pa.struct(list(reading.typed or ()))), np.zeros(len(texts), np.bool_)
+            return pa.nulls(len(texts), pa.struct(list(plan.typed or ()))), np.zeros(len(texts), np.bool_)
     half = len(texts) // 2
-    (one, one_fits), (other, other_fits) = (_fitting_structs(each, schema, reading) for each in (texts[:half], texts[half:]))
+    (one, one_fits), (other, other_fits) = (_fitting_structs(each, schema, plan) for each in (texts[:half], texts[half:]))
     return pa.concat_arrays([one, other]), np.concatenate([one_fits, other_fits])
 
 
-def structs_one_by_one(texts: list[bytes], reading: Reading, *, of_lines: bool) -> pa.StructArray:
+def structs_one_by_one(texts: list[bytes], plan: ReadPlan, *, of_lines: bool) -> pa.StructArray:
     """Rows in typed columns, of their texts or those of whole records (``of_lines``); raises ValueError, a sentence, for one
     that does not fit.
 
     A number of more digits than a double has is refused in a column of doubles.
     """
-    schema = reading.typed_lines if of_lines else reading.typed_texts
+    schema = plan.typed_lines if of_lines else plan.typed_texts
     doubles = [field.name for field in schema if pa.types.is_floating(field.type)]
     for row in map(loads, texts) if doubles else ():
         for name in doubles:
             require_double(name, row.get(name))
-    return _typed_structs(pa.array(texts, pa.binary()), schema, reading)
+    return _typed_structs(pa.array(texts, pa.binary()), schema, plan)
 
 
-def _typed_structs(texts: pa.Array, schema: pa.Schema, reading: Reading) -> pa.StructArray:
+def _typed_structs(texts: pa.Array, schema: pa.Schema, plan: ReadPlan) -> pa.StructArray:
     """The rows of texts, whose columns of ``schema`` are those taken, in their order."""
-    typed_as = reading.typed or pa.schema([])
+    typed_as = plan.typed or pa.schema([])
     is_read = len(schema) and len(texts)
-    read = typed(texts, schema, reading.bytes_text) if is_read else schema.empty_table()
-    names = schema.names if len(schema) == len(typed_as) else [column for column, _ in reading.taken or ()]
+    read = typed(texts, schema, plan.bytes_text) if is_read else schema.empty_table()
+    names = schema.names if len(schema) == len(typed_as) else [column for column, _ in plan.taken or ()]
     columns = [combine_chunks(read[name]) for name in names]
     return structs_of(columns, typed_as, len(texts))
 
 
 def structs_of_values(
     records: Sequence[Mapping[str, Any]],
-    reading: Reading,
+    plan: ReadPlan,
     text: Callable[[str, Any], bytes],
     prepared: Callable[[list[Any], pa.DataType], tuple[list[Any], pa.DataType]] | None = None,
 ) -> pa.StructArray:
@@ -196,8 +196,8 @@ def structs_of_values(
     A column that does not hold its values exactly is made of their JSON: ``text`` gives it for a column and a value. ``prepared``
     gives the values and the type that they are first made of, if these are not those of the column.
     """
-    read, columns = reading.typed or pa.schema([]), dict[str, pa.Array]()
-    taken = reading.taken or [(name, name) for name in read.names]
+    read, columns = plan.typed or pa.schema([]), dict[str, pa.Array]()
+    taken = plan.taken or [(name, name) for name in read.names]
     for column, name in taken:
         field = read.field(name).with_name(column)
         values, stored = [record.get(column) for record in records], field.type
@@ -205,7 +205,7 @@ def structs_of_values(
             values, stored = prepared(values, stored)
         if (made := None if is_json(field.type) else _exact(values, stored, field.type, column)) is None:
             texts = [text(column, value) if column in record else b"{}" for record, value in zip(records, values, strict=True)]
-            made = typed(texts, pa.schema([field]), reading.bytes_text).column(0)
+            made = typed(texts, pa.schema([field]), plan.bytes_text).column(0)
         columns[column] = made
     return structs_of([columns[column] for column, _ in taken], read, len(records))
 
@@ -349,9 +349,9 @@ def _meant(column: pa.Array, words: frozenset[str], others: frozenset[str]) -> p
     return means.take(written.indices)
 
 
-def ignored_rows(raw: RawRows, reading: Reading) -> Bools:
+def ignored_rows(raw: RawRows, plan: ReadPlan) -> Bools:
     """Which records are no changes, of those whose columns are right."""
-    columns = reading.columns
+    columns = plan.columns
     if columns.ignoring is None or raw.columns is None:
         return np.zeros(len(raw.places), np.bool_)
     try:

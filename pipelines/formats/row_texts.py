@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from beam_joins.keys.key_columns import Bools
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.types.json_members import (
     NULL,
     are_plain,
@@ -24,38 +24,38 @@ _MISSES: Final = 100
 """The number of records with other members in a batch from which on each record is read as one that may have some."""
 
 
-def row_text(record: bytes, reading: Reading) -> bytes:
+def row_text(record: bytes, plan: ReadPlan) -> bytes:
     """The text of the row in that of a record.
 
     >>> from beam_joins.pipelines.formats.changelog_columns import Columns
     >>> columns = Columns(key=("id",), timestamp="at", delete="op")
-    >>> row_text(b'{"id": 1, "op": "u", "n": 1.50}', Reading(columns=columns))
+    >>> row_text(b'{"id": 1, "op": "u", "n": 1.50}', ReadPlan(columns=columns))
     b'{"id":1,"n":1.50}'
-    >>> row_text(b'{"id": 1, "op": "u", "n": 1.50}', Reading(columns=columns, taken=(("n", "amount"), ("x", "x"))))
+    >>> row_text(b'{"id": 1, "op": "u", "n": 1.50}', ReadPlan(columns=columns, taken=(("n", "amount"), ("x", "x"))))
     b'{"amount":1.50,"x":null}'
     """
-    return object_of_members(reading.value_of(members_of(record), NULL))
+    return object_of_members(plan.value_of(members_of(record), NULL))
 
 
-def row_texts(records: pa.Array, sure: Bools, reading: Reading) -> pa.Array:
+def row_texts(records: pa.Array, sure: Bools, plan: ReadPlan) -> pa.Array:
     """The texts of rows in those of records, null where they are not ``sure``; a record that turns out to need a closer look is
     no longer sure.
     """
-    dropped, added, allowed = sorted({*reading.columns.about_the_change()}), reading.added, reading.allowed
-    if reading.taken is not None and added is None:
-        taken, known = _taken(reading.taken), _known(allowed)  # two decoders of structs take half as long as one and a join
+    dropped, added, allowed = sorted({*plan.columns.about_the_change()}), plan.added, plan.allowed
+    if plan.taken is not None and added is None:
+        taken, known = _taken(plan.taken), _known(allowed)  # two decoders of structs take half as long as one and a join
         return _texts(records, sure, lambda record: taken(record) if known(record) else None)
-    if reading.taken is None and not dropped and added is None:
+    if plan.taken is None and not dropped and added is None:
         return records
 
     def text(record: bytes) -> bytes | None:
         members = members_of(record)
         if added in members or not (allowed is None or allowed.issuperset(members)):
             return None
-        return object_of_members(reading.value_of(members, NULL))
+        return object_of_members(plan.value_of(members, NULL))
 
-    columns = tuple(name for name in reading.members if name not in dropped and (allowed is None or name in allowed))
-    if reading.taken is None and columns and are_plain([*columns, *dropped]):
+    columns = tuple(name for name in plan.members if name not in dropped and (allowed is None or name in allowed))
+    if plan.taken is None and columns and are_plain([*columns, *dropped]):
         return _texts(records, sure, text, cut_members(columns, tuple(dropped)))
     return _texts(records, sure, text)
 

@@ -24,7 +24,7 @@ from beam_joins.pipelines.commands.sample.sample_files import ORDER_SCHEMA
 from beam_joins.pipelines.formats.changelog_columns import PLACE, Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.readers import ENVELOPES
 from beam_joins.pipelines.formats.file_parts import Part
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import loads
 from tests.pipelines.naive_orders import Row
@@ -127,7 +127,7 @@ def read(path: Path, on_bad_record: OnBadRecord) -> tuple[list[Row], list[Row]]:
     format_ = path.name.split(".")[0].rpartition("-")[2]
     columns = enveloped("orders", Envelopes(format=format_, key=("order_id",))) if format_ in ENVELOPES else PLAIN
     actual = find_changelog("orders", str(path), columns)
-    reading = Reading(
+    plan = ReadPlan(
         columns=actual.columns,
         key=("whole numbers",),
         reference=("customer_id",),
@@ -135,21 +135,21 @@ def read(path: Path, on_bad_record: OnBadRecord) -> tuple[list[Row], list[Row]]:
         numbers=("amount",),
         added="customer",
     )
-    in_columns, one_by_one = (_rows(actual.parts(), reader, on_bad_record) for reader in (ColumnReader(reading), _OneByOne(reading)))
+    in_columns, one_by_one = (_rows(actual.parts(), reader, on_bad_record) for reader in (ColumnReader(plan), _OneByOne(plan)))
     return in_columns, one_by_one
 
 
 class _OneByOne:
     """Reads as :class:`ColumnReader` does, but no records many at a time."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
-        self.schema = reading.schema
+    def __init__(self, plan: ReadPlan) -> None:
+        self._plan = plan
+        self.schema = plan.schema
 
     def made(self, part: Part) -> Iterator[MadeRows]:
-        reading = self._reading.of_unit(part.file.unit, digits=bool(part.file.layout))
-        for raw in part.file.reader.rows(part, reading):
-            yield made_of(RawRows(raw.places, raw.row), reading)
+        plan = self._plan.of_unit(part.file.unit, digits=bool(part.file.layout))
+        for raw in part.file.reader.rows(part, plan):
+            yield made_of(RawRows(raw.places, raw.row), plan)
 
 
 def _rows(parts: list[Part], reader: RecordReader, on_bad_record: OnBadRecord) -> list[Row]:

@@ -9,15 +9,15 @@ import pytest
 
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.formats.changelog_columns import Columns
-from beam_joins.pipelines.formats.reading import Form, Reading
+from beam_joins.pipelines.formats.read_plan import Form, ReadPlan
 
 COLUMNS = Columns(key=("id",), timestamp="at")
 
 
 def passed(least: str, form: Form, rows: pa.Array) -> list[bool]:
-    reading = Reading(columns=COLUMNS, numbers=("n",), forms=(form,))
+    plan = ReadPlan(columns=COLUMNS, numbers=("n",), forms=(form,))
     batch = pa.record_batch({form: rows})
-    kept: list[bool] = AtLeast("n", Decimal(least), "--n").passes(reading, batch).to_pylist()
+    kept: list[bool] = AtLeast("n", Decimal(least), "--n").passes(plan, batch).to_pylist()
     return kept
 
 

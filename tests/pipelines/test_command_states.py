@@ -78,7 +78,7 @@ def assert_plain(state: Path) -> None:
     transforms = json.loads((state / "manifest.json").read_text())["transforms"]
     for each in transforms.values():
         for option, text in {**each["options"], **each.get("reader", {})}.items():
-            assert not re.search(r"\b_\w|<locals>|partial\(|Reading\(|(\w+ ){4}", str(text)), (option, text)
+            assert not re.search(r"\b_\w|<locals>|partial\(|Reading\(|ReadPlan\(|(\w+ ){4}", str(text)), (option, text)
 
 
 def rows() -> list[object]:

@@ -18,7 +18,7 @@ from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.csv import CsvReader
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from tests.pipelines.join_run import refused
 from tests.pipelines.orders_run import Run, read_lines
 
@@ -42,10 +42,10 @@ def both_ways(path: Path, columns: Columns = COLUMNS) -> tuple[list[Any], list[A
     """The rows and the faults of a file: as commands read it, and with these one by one, as ReadChangelog does."""
     changelog = find_changelog("rows", str(path), columns)
     assert changelog.parts()
-    reading = Reading(columns=columns, key=("whole numbers",), taken=tuple((name, name) for name in ("id", "at", "name", "note")))
+    plan = ReadPlan(columns=columns, key=("whole numbers",), taken=tuple((name, name) for name in ("id", "at", "name", "note")))
     many, one, faults = [], [], []
     for part in changelog.parts():
-        for made in ColumnReader(reading).made(part):
+        for made in ColumnReader(plan).made(part):
             many += [line for batch in made.elements for line in batch["json lines"].to_pylist()]
             faults += [f"{CsvReader().where(part, place)}: {fault}" for place, fault in made.faults]
         for raw in CsvReader().rows(part, None):

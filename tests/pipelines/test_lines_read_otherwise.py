@@ -20,7 +20,7 @@ from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.csv import CsvReader
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLinesReader
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from tests.pipelines.orders_run import GOOD, Run, dropped_in, numbers, one_sentence, read_lines, write
 from tests.pipelines.test_rows_in_columns import GOOD as TEXTS
 from tests.pipelines.test_rows_in_columns import LAYOUT, READING, both
@@ -73,8 +73,8 @@ def test_a_long_number_with_a_short_exponent_may_be_beyond_the_range_of_doubles(
 
 
 def test_an_orders_own_column_is_found_however_it_is_spelt() -> None:
-    reading = replace(READING, columns=Columns(key=("id",), timestamp="at"), added="a/b")
-    fast, exact = both(JsonLinesReader(), f'{{{LINE}}}\n{{{LINE},"a\\/b":1}}\n'.encode(), reading)
+    plan = replace(READING, columns=Columns(key=("id",), timestamp="at"), added="a/b")
+    fast, exact = both(JsonLinesReader(), f'{{{LINE}}}\n{{{LINE},"a\\/b":1}}\n'.encode(), plan)
     assert fast == exact
     assert (len(fast[0]), fast[2]) == (1, 1)
 
@@ -129,15 +129,15 @@ def test_digits_that_may_be_no_number_are_refused_in_a_column_that_is_not_declar
     file = File(
         path=str(path), bytes=path.stat().st_size, shown=path.name, reader=CsvReader(), layout=(("zip", kind), ("id", "int64"))
     )
-    reading = Reading(columns=Columns(key=("id",), timestamp="id", side="left"), key=("whole numbers",))
-    for read in (reading, None):
+    plan = ReadPlan(columns=Columns(key=("id",), timestamp="id", side="left"), key=("whole numbers",))
+    for read in (plan, None):
         raw = next(CsvReader().rows(Part(0, file, 0, file.bytes), read))
         fault = raw.row(1)
         assert raw.sure is None or not raw.sure[1]
         assert isinstance(fault, str)
         assert fault.startswith(f"column 'zip' is '{text}', which may be no number")
         assert (f"schema= (string or {kind})" if read is None else f"--left-schema-overrides (zip:string or zip:{kind})") in fault
-    row = next(CsvReader().rows(Part(0, replace(file, declared=("zip",)), 0, file.bytes), reading)).row(1)
+    row = next(CsvReader().rows(Part(0, replace(file, declared=("zip",)), 0, file.bytes), plan)).row(1)
     assert isinstance(row, dict)
     assert float(row["zip"]) == float(text)
 

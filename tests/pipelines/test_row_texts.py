@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from beam_joins.pipelines.formats.changelog_columns import Columns
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.row_texts import row_text, row_texts
 
 COLUMNS = Columns(key=("id",), timestamp="at", delete="op", sequence="lsn")
@@ -30,12 +30,12 @@ def records(others: float) -> list[bytes]:
 @pytest.mark.parametrize("others", [0, 0.05, 0.9])
 @pytest.mark.parametrize("allowed", [None, frozenset({*KNOWN, "op", "lsn"}), frozenset({"id", "at", "n", "op", "lsn"})])
 def test_each_text_is_that_of_its_record_alone_whatever_records_are_beside_it(others: float, allowed: frozenset[str] | None) -> None:
-    reading, some = Reading(columns=COLUMNS, members=KNOWN, allowed=allowed), records(others)
+    plan, some = ReadPlan(columns=COLUMNS, members=KNOWN, allowed=allowed), records(others)
     sure = np.full(len(some), True)
-    texts = row_texts(pa.array(some, pa.binary()), sure, reading).to_pylist()
+    texts = row_texts(pa.array(some, pa.binary()), sure, plan).to_pylist()
     fits = [allowed is None or allowed.issuperset(json.loads(each)) for each in some]
     assert sure.tolist() == fits
-    assert texts == [row_text(each, reading) if is_fit else None for each, is_fit in zip(some, fits, strict=True)]
+    assert texts == [row_text(each, plan) if is_fit else None for each, is_fit in zip(some, fits, strict=True)]
     assert any(fits)
     for each, text in zip(some, texts, strict=True):
         if text is not None:
@@ -47,11 +47,11 @@ def test_each_text_is_that_of_its_record_alone_whatever_records_are_beside_it(ot
 def test_a_record_that_is_no_object_is_not_sure() -> None:
     some = [b'{"id":1,"op":"u"}', b"[1]", b'{"id":', b'{"id":2}']
     sure = np.full(len(some), True)
-    reading = Reading(columns=COLUMNS, members=KNOWN)
-    assert row_texts(pa.array(some, pa.binary()), sure, reading).to_pylist() == [b'{"id":1}', None, None, b'{"id":2}']
+    plan = ReadPlan(columns=COLUMNS, members=KNOWN)
+    assert row_texts(pa.array(some, pa.binary()), sure, plan).to_pylist() == [b'{"id":1}', None, None, b'{"id":2}']
     assert sure.tolist() == [True, False, False, True]
 
 
 def test_a_column_has_two_roles() -> None:
-    reading = Reading(columns=Columns(key=("id",), timestamp="at", delete="op", sequence="op"), members=KNOWN)
-    assert row_texts(pa.array([b'{"n":1,"op":7,"id":1}']), np.full(1, True), reading).to_pylist() == [b'{"id":1,"n":1}']
+    plan = ReadPlan(columns=Columns(key=("id",), timestamp="at", delete="op", sequence="op"), members=KNOWN)
+    assert row_texts(pa.array([b'{"n":1,"op":7,"id":1}']), np.full(1, True), plan).to_pylist() == [b'{"id":1,"n":1}']

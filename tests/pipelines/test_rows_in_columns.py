@@ -35,14 +35,14 @@ from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.json_lines import JsonLinesReader, json_rows
 from beam_joins.pipelines.formats.parquet import ParquetReader, require_held
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, ignored_rows, many_at_a_time
 from tests.examples import examples
 
 COLUMNS = Columns(key=("id",), timestamp="at", sequence="lsn", within=("seq",), delete="op", side="orders")
-READING = Reading(columns=COLUMNS, key=("whole numbers",), reference=("by",), refers=("text",), numbers=("amount",), added="customer")
+READING = ReadPlan(columns=COLUMNS, key=("whole numbers",), reference=("by",), refers=("text",), numbers=("amount",), added="customer")
 TYPED = pa.schema({"amount": pa.float64(), "id": pa.int64(), "by": pa.string(), "x": pa.string()})
-TIMED = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), key=("whole numbers",))
+TIMED = ReadPlan(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), key=("whole numbers",))
 GOOD = {"id": "7", "at": "5", "lsn": "1", "seq": "2", "op": '"c"', "by": '"ann"', "amount": "0.5"}
 
 STRINGS = [
@@ -135,15 +135,15 @@ def line_of(draw: Any, pairs: list[tuple[str, str]]) -> str:
     return f"{draw(SPACE)}{{{space}{inner}{space}}}{draw(SPACE)}"
 
 
-def records(source: Any, part: Part, reading: Reading, one_by_one: bool) -> tuple[dict[int, Any], list[str], int]:
+def records(source: Any, part: Part, plan: ReadPlan, one_by_one: bool) -> tuple[dict[int, Any], list[str], int]:
     """The records of a part by their places, the first faults, and how many bad records there are."""
     actual, faults = {}, list[tuple[int, str]]()
-    for raw in source.rows(part, reading):
+    for raw in source.rows(part, plan):
         given = RawRows(raw.places, raw.row, line=raw.line) if one_by_one else raw
-        made = made_of(given, reading)
+        made = made_of(given, plan)
         faults += made.faults
         for batch in made.elements:
-            assert batch.schema.equals(reading.schema)
+            assert batch.schema.equals(plan.schema)
             for row in python_values(batch.to_struct_array()):
                 if "json lines" in row:
                     row["json lines"] = json.loads(row["json lines"], parse_float=Decimal)
@@ -151,7 +151,7 @@ def records(source: Any, part: Part, reading: Reading, one_by_one: bool) -> tupl
     return actual, [fault for _, fault in faults[:3]], len(faults)
 
 
-def both(source: Any, data: bytes, reading: Reading, layout: Layout = ()) -> tuple[Any, Any]:
+def both(source: Any, data: bytes, plan: ReadPlan, layout: Layout = ()) -> tuple[Any, Any]:
     with tempfile.NamedTemporaryFile(suffix=".x") as file:
         file.write(data)
         file.flush()
@@ -161,19 +161,19 @@ def both(source: Any, data: bytes, reading: Reading, layout: Layout = ()) -> tup
             0,
             0,
         )
-        one, other = (records(source, part, reading, one_by_one) for one_by_one in (False, True))
+        one, other = (records(source, part, plan, one_by_one) for one_by_one in (False, True))
     return one, other
 
 
-FORMS = (Reading.of_rows(COLUMNS, TYPED), Reading.of_objects(COLUMNS, [("id",)], ["x", "op"]))
+FORMS = (ReadPlan.of_rows(COLUMNS, TYPED), ReadPlan.of_objects(COLUMNS, [("id",)], ["x", "op"]))
 """What a table in Python needs."""
 
 
 @pytest.mark.slow
 @examples(200)
 @given(st.lists(st.deferred(tame_lines), max_size=5), st.sampled_from(FORMS))
-def test_lines_are_the_same_typed_rows_and_the_same_dicts_many_at_a_time_and_one_by_one(rows: list[str], reading: Reading) -> None:
-    fast, exact = both(JsonLinesReader(), "\n".join(rows).encode(), reading)
+def test_lines_are_the_same_typed_rows_and_the_same_dicts_many_at_a_time_and_one_by_one(rows: list[str], plan: ReadPlan) -> None:
+    fast, exact = both(JsonLinesReader(), "\n".join(rows).encode(), plan)
     assert fast == exact
 
 
@@ -213,12 +213,12 @@ def rows_of(column: pa.Array, role: str, kind: str = "whole numbers") -> tuple[l
     about: dict[str, Any] = {"id": range(len(column)), "at": range(len(column)), "lsn": range(len(column)), role: column}
     batch = readable(pa.record_batch(about))
     columns = Columns(key=("id",), timestamp="at", sequence="lsn")
-    reading = Reading(columns=columns, key=(kind,))
+    plan = ReadPlan(columns=columns, key=(kind,))
     read = []
     for one_by_one in (False, True):
-        raw = column_rows(batch, pa.array(range(len(column))), reading)
+        raw = column_rows(batch, pa.array(range(len(column))), plan)
         given = RawRows(raw.places, raw.row, texts=raw.texts) if one_by_one else raw
-        made = made_of(given, reading)
+        made = made_of(given, plan)
         read.append(([row for each in made.elements for row in each.to_pylist()], [fault for _, fault in made.faults]))
     assert read[0] == read[1]
     return read[0]
@@ -428,8 +428,8 @@ def fields(draw: Any) -> str:
 @given(st.lists(fields(), min_size=1, max_size=5), st.sampled_from(["\n", "\r\n"]))
 def test_lines_of_csv_are_the_same_rows_many_at_a_time_and_one_by_one(rows: list[str], newline: str) -> None:
     header = ",".join(name for name, _ in LAYOUT)
-    for reading in (READING, *FORMS):
-        fast, exact = both(CsvReader(), newline.join([header, *rows, ""]).encode(), reading, LAYOUT)
+    for plan in (READING, *FORMS):
+        fast, exact = both(CsvReader(), newline.join([header, *rows, ""]).encode(), plan, LAYOUT)
         assert fast == exact
 
 
@@ -480,12 +480,12 @@ FEED = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", ignored
 
 def test_records_that_are_no_change_are_told_from_others_many_at_a_time_and_one_by_one() -> None:
     lines = [{"id": n, "at": 5, "lsn": n, "op": op} for n, op in enumerate(["+I", "UPDATE_PREIMAGE", "-U", "-D", "x", None])]
-    reading = Reading(columns=FEED, key=("whole numbers",))
-    raw = json_rows(b"".join(json.dumps(line).encode() + b"\n" for line in lines), 0, reading)
+    plan = ReadPlan(columns=FEED, key=("whole numbers",))
+    raw = json_rows(b"".join(json.dumps(line).encode() + b"\n" for line in lines), 0, plan)
     assert raw is not None
-    assert ignored_rows(raw, reading).tolist() == [FEED.is_ignored(line) for line in lines] == [False, True, True, False, False, False]
+    assert ignored_rows(raw, plan).tolist() == [FEED.is_ignored(line) for line in lines] == [False, True, True, False, False, False]
     assert [FEED.fault(line) is None for line in lines] == [True, True, True, True, False, False]
-    _, sure = many_at_a_time(raw, reading)
+    _, sure = many_at_a_time(raw, plan)
     assert sure.tolist() == [True, False, False, True, False, False]
 
 
@@ -494,10 +494,10 @@ def test_a_time_in_the_column_of_deletes_marks_a_deleted_row_where_null_alone_is
     columns = replace(FEED, deletes=deletes, upserts=frozenset({"null"}), ignored=frozenset())
     lines = [{"id": n, "at": 5, "lsn": n, "op": op} for n, op in enumerate(["2026-03-01T09:00:00Z", "2026-03-01", "x", None])]
     del lines[-1]["op"]
-    reading = Reading(columns=columns, key=("whole numbers",))
-    raw = json_rows(b"".join(json.dumps(line).encode() + b"\n" for line in lines), 0, reading)
+    plan = ReadPlan(columns=columns, key=("whole numbers",))
+    raw = json_rows(b"".join(json.dumps(line).encode() + b"\n" for line in lines), 0, plan)
     assert raw is not None
-    (batch,) = made_of(raw, reading).elements
+    (batch,) = made_of(raw, plan).elements
     any_value = NOT_NULL in deletes
     assert batch["(deleted)"].to_pylist() == [True, True, *([True] if any_value else []), False]
     assert [columns.is_delete(line) for line in lines] == [True, True, any_value, False]
@@ -511,8 +511,8 @@ def test_text_of_parquet_without_its_mark_is_text_where_that_of_the_operation_is
     changelog = find_changelog("rows", str(path), columns)
     assert changelog.first == ({"id": "a1", "op": "c", "lsn": 7, "at": 5},)
     assert row_types(changelog) == pa.schema([("id", pa.string()), ("at", pa.int64())])
-    (raw,) = ParquetReader().rows(changelog.parts()[0], Reading(columns=columns))
-    batch, sure = many_at_a_time(raw, Reading(columns=columns))
+    (raw,) = ParquetReader().rows(changelog.parts()[0], ReadPlan(columns=columns))
+    batch, sure = many_at_a_time(raw, ReadPlan(columns=columns))
     assert sure.all()
     assert batch is not None
     assert batch["json lines"].to_pylist() == [b'{"id":"a1","at":5}']

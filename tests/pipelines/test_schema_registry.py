@@ -20,7 +20,7 @@ from beam_joins.pipelines.systems.kafka.event_topics import EnvelopedRecords
 from beam_joins.pipelines.systems.kafka.kafka_records import Records
 from beam_joins.tables.key_handover import Life
 from tests.pipelines.events import AVRO, AVRO_ROW, EXPECTED, TYPES, avro, event, read
-from tests.pipelines.streaming.registered import Message, flat, reading, records, rows, unwrapped
+from tests.pipelines.streaming.registered import Message, flat, plan, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
 
 COLUMNS = pa.schema([TYPES.field(name) for name in AVRO_ROW])
@@ -197,7 +197,7 @@ def test_rows_in_dicts_are_those_of_the_same_events_in_json_with_a_schema(regist
     ]
     payload = unwrapped(1, id=1, day=20_455, price=base64.b64encode((110).to_bytes(2, "big")).decode())
     line = json.dumps({"schema": {"type": "struct", "fields": message}, "payload": payload}).encode()
-    in_json = rows(EnvelopedRecords("debezium", "", ("id",), reading(), None), line)
+    in_json = rows(EnvelopedRecords("debezium", "", ("id",), plan(), None), line)
     assert in_avro == in_json == [{"id": 1, "day": "2026-01-02", "price": loads(b"1.10")}]
 
 

@@ -12,7 +12,7 @@ from beam_joins.io import ReadKafkaChangeEvents
 from beam_joins.pipelines.systems.kafka.event_topics import EnvelopedRecords
 from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
 from tests.pipelines.events import AVRO, AVRO_ROW, TYPES, event
-from tests.pipelines.streaming.registered import QUICK, flat, reading, records, rows, unwrapped
+from tests.pipelines.streaming.registered import QUICK, flat, plan, records, rows, unwrapped
 from tests.pipelines.streaming.registry import Registry, encoded
 
 SMALL = flat("Order", ("id", "long"))
@@ -86,10 +86,10 @@ def test_a_registry_that_does_not_answer_or_refuses_is_named_without_its_passwor
         r"\(.*refused.*\): see that the workers reach it"
     )
     with pytest.raises(InputError, match=message):
-        rows(EnvelopedRecords("debezium", "", ("id",), reading(), settings), VALUE)
+        rows(EnvelopedRecords("debezium", "", ("id",), plan(), settings), VALUE)
     settings = registry_settings({"url": registry.url, "ssl.ca.location": "absent.pem"})
     with pytest.raises(InputError, match="offset 0: the registry .* does not give schema 1 .*No such file"):
-        rows(EnvelopedRecords("debezium", "", ("id",), reading(), settings), VALUE)
+        rows(EnvelopedRecords("debezium", "", ("id",), plan(), settings), VALUE)
     registry.user = "bob:other"
     message = (
         "the registry http://127.0.0.1:.* refuses to give schema 1: give credentials in schema_registry=, such as basic.auth.user.info"
@@ -102,7 +102,7 @@ def test_numbered_values_without_a_registry_are_told_apart_from_json() -> None:
     with pytest.raises(
         InputError, match="offset 0: not JSON, but Avro with the number of a schema, as it seems: give schema_registry="
     ):
-        rows(EnvelopedRecords("debezium", "", ("id",), reading(), None), VALUE)
+        rows(EnvelopedRecords("debezium", "", ("id",), plan(), None), VALUE)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadParts
 from beam_joins.pipelines.formats.changelog_columns import Columns
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import Run, read_lines, write
 
@@ -51,7 +51,7 @@ def table_of(kind: pa.DataType, first_id: int = 0) -> pa.Table:
 
 def records(pattern: Path, columns: Columns = COLUMNS, key: str = "whole numbers") -> list[dict[str, Any]]:
     changelog = find_changelog("rows", str(pattern), columns)
-    reader = ReadParts("rows", ColumnReader(Reading(columns=columns, key=(key,))), "fail")
+    reader = ReadParts("rows", ColumnReader(ReadPlan(columns=columns, key=(key,))), "fail")
     reader.start_bundle()
     return [row for part in changelog.parts() for batch in reader.process(part) for row in batch.to_pylist()]
 

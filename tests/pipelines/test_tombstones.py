@@ -17,7 +17,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import RowChange
 from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
 from beam_joins.pipelines.systems.kafka.event_topics import EnvelopedRecords
 from tests.pipelines.orders_run import Run, read_lines, write
-from tests.pipelines.streaming.registered import reading
+from tests.pipelines.streaming.registered import plan
 
 Pair = tuple[Any, Any]
 
@@ -150,7 +150,7 @@ def test_tombstones_before_any_event_and_behind_no_events_are_passed_over() -> N
 
 def test_a_reader_in_python_deletes_too() -> None:
     columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
-    reader = EnvelopedRecords("debezium", "", ("id",), reading(columns), None)
+    reader = EnvelopedRecords("debezium", "", ("id",), plan(columns), None)
     made = [reader.piece(9, some).elements for some in (records(event("c", 1, 10)), records(({"id": 1}, None)))]
     for elements, deleted in zip(made, (False, True), strict=True):
         (batch,) = (each.value for each in elements)

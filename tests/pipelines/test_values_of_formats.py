@@ -30,7 +30,7 @@ from beam_joins.pipelines.formats.file_parts import File, Growing, NotWhole, Par
 from beam_joins.pipelines.formats.json_lines import JsonEncoder, JsonLinesReader, whole_json
 from beam_joins.pipelines.formats.msgpack import MsgpackEncoder, MsgpackReader
 from beam_joins.pipelines.formats.parquet import ParquetReader, whole_parquet
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.registry import file_format
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads
 from beam_joins.pipelines.formats.types.json_text import at_any_depth, nested_texts, stored, texts_of, texts_without_units
@@ -45,7 +45,7 @@ NOON = dt.datetime(2026, 3, 1, 12)
 MICROS = 1_772_366_400_000_000
 FAR = 253_402_300_800  # the year 10000 in seconds
 UUIDS = pa.array([SEVEN.bytes, None], pa.uuid())
-READING = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), key=("whole numbers",))
+READING = ReadPlan(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), key=("whole numbers",))
 MARK = b"\xef\xbb\xbf"
 AT_NS = pa.timestamp("ns", "UTC")
 
@@ -185,8 +185,8 @@ def test_nanoseconds_of_avro_are_read_and_written_in_their_type(tmp_path: Path, 
     nested = {"type": "record", "name": "n", "fields": [{"name": "x", "type": ["null", logical]}, {"name": "u", "type": UUID}]}
     file = write_avro(tmp_path / "a.avro", nested, {"x": MICROS * 1_000 + 1, "u": SEVEN}, {"x": None, "u": SEVEN})
     typed = pa.schema([("v", pa.struct([("x", kind), ("u", pa.string())]))])
-    reading = Reading(columns=Columns(key=("id",), timestamp="at"), forms=("columns",), typed=typed)
-    (raw,) = AvroReader().rows(Part(0, file, 0, file.bytes), reading)
+    plan = ReadPlan(columns=Columns(key=("id",), timestamp="at"), forms=("columns",), typed=typed)
+    (raw,) = AvroReader().rows(Part(0, file, 0, file.bytes), plan)
     assert raw.structs is not None
     assert raw.structs.flatten()[0].flatten()[0].cast(pa.int64()).to_pylist() == [MICROS * 1_000 + 1, None]
     assert avro_of(n=pa.array([MICROS * 1_000 + 1, None], kind)) == [{"n": MICROS * 1_000 + 1}, {"n": None}]
@@ -278,9 +278,9 @@ def test_a_byte_order_mark_before_lines_of_json_is_none_of_them(tmp_path: Path, 
         file, length = file_of(path, "json lines"), len(mark)
         rows = [{"id": 1, "at": 1, "lsn": 1, "v": "a"}, {"id": 2, "at": 1, "lsn": 2, "v": "b"}]
         assert list(JsonLinesReader().first(file)) == rows
-        for reading in (None, READING):
-            (raw,) = JsonLinesReader().rows(Part(0, file, 0, file.bytes), reading)
-            assert (raw.columns is None) == (reading is None), "many at a time"
+        for plan in (None, READING):
+            (raw,) = JsonLinesReader().rows(Part(0, file, 0, file.bytes), plan)
+            assert (raw.columns is None) == (plan is None), "many at a time"
             assert [raw.row(n) for n in range(2)] == rows
             assert raw.places.to_pylist() == [length, length + lines.index("\n") + 1]
         pieces = list(whole_json(Growing(str(path), 0, True, None)))
@@ -318,9 +318,9 @@ def test_a_column_may_be_declared_to_be_of_uuids(tmp_path: Path, suffix: str) ->
         write_avro(path, UUID, SEVEN)
     else:
         pq.write_table(pa.table({"v": UUIDS.slice(0, 1)}), path)
-    reading = Reading(columns=Columns(key=(), timestamp="v"), key=(), forms=("row",), taken=(("v", "v"),), typed=schema)
+    plan = ReadPlan(columns=Columns(key=(), timestamp="v"), key=(), forms=("row",), taken=(("v", "v"),), typed=schema)
     (raw,) = (AvroReader() if suffix == "avro" else ParquetReader()).rows(
-        Part(0, file_of(path, suffix), 0, path.stat().st_size if suffix == "avro" else 1), reading
+        Part(0, file_of(path, suffix), 0, path.stat().st_size if suffix == "avro" else 1), plan
     )
     assert raw.structs is not None
     assert raw.structs.flatten()[0].to_pylist() == [SEVEN]

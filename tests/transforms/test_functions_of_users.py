@@ -85,7 +85,7 @@ def removing(option):
     return lambda *inputs: inputs[-1].pop(option)
 
 
-def reading(option):
+def plan(option):
     return lambda *inputs: inputs[-1][option]
 
 
@@ -252,7 +252,7 @@ def test_functions_of_a_changelog_may_write_into_the_record(direct, form):
     with direct() as p:
         same(
             table(p, "writing", CUSTOMERS, form, **{option: removing(name) for option, name in options.items()}),
-            table(p, "reading", CUSTOMERS, form, **{option: reading(name) for option, name in options.items()}),
+            table(p, "reading", CUSTOMERS, form, **{option: plan(name) for option, name in options.items()}),
         )
 
 

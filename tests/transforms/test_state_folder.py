@@ -51,9 +51,9 @@ def pipeline(state, *options):
     return beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions([f"--beam_joins_state={state}", *options]))
 
 
-def counted(rows, state, *options, by="by", label="counts", **reading):
+def counted(rows, state, *options, by="by", label="counts", **plan):
     with pipeline(state, *options) as p:
-        read = p | beam.Create(rows) | "table" >> TableFromChangelog(**{"key": "id", "sequence_by": "at", **reading})
+        read = p | beam.Create(rows) | "table" >> TableFromChangelog(**{"key": "id", "sequence_by": "at", **plan})
         _ = read | label >> CountTable(group_by=by)
 
 
@@ -241,8 +241,8 @@ def test_late_records_are_applied_or_reported_however_many_partitions_there_are(
         for rows in (log, late):
             with pipeline(tmp_path / str(partitions), f"--beam_joins_partitions={partitions}") as p:
                 read = p | beam.Create([{"id": key, "value": value, "at": at} for key, value, at in rows])
-                reading = TableFromChangelog(key="id", sequence_by="at", timestamp_by="at", apply_as_deletes=_without_value)
-                table, dropped = read | reading.with_outputs()
+                plan = TableFromChangelog(key="id", sequence_by="at", timestamp_by="at", apply_as_deletes=_without_value)
+                table, dropped = read | plan.with_outputs()
                 _ = (
                     table
                     | TableToChanges()
@@ -284,8 +284,8 @@ def test_deletes_are_remembered_as_long_as_the_option_says(seconds, reason, tmp_
             log = [
                 {"id": key, "value": value, "at": at, "time": 1_000_000 * (time[0] if time else at)} for key, value, at, *time in rows
             ]
-            reading = TableFromChangelog(key="id", sequence_by="at", timestamp_by="time", apply_as_deletes=_without_value)
-            _, dropped = p | beam.Create(log) | reading.with_outputs()
+            plan = TableFromChangelog(key="id", sequence_by="at", timestamp_by="time", apply_as_deletes=_without_value)
+            _, dropped = p | beam.Create(log) | plan.with_outputs()
             _ = dropped | beam.Map(lambda each: each.reason) | beam.ParDo(resumed_jobs.Lines(out, timed=False))
     assert lines_of(out) == [f"{reason!r} \n"]
 
@@ -302,8 +302,8 @@ def test_a_record_far_ahead_in_time_keeps_no_new_row_from_the_table_in_any_numbe
         for rows in runs:
             with pipeline(tmp_path / str(partitions), f"--beam_joins_partitions={partitions}") as p:
                 read = p | beam.Create([{"id": key, "value": value, "at": at} for key, value, at in rows])
-                reading = TableFromChangelog(key="id", sequence_by="at", timestamp_by="at", apply_as_deletes=_without_value)
-                _, dropped = read | reading.with_outputs()
+                plan = TableFromChangelog(key="id", sequence_by="at", timestamp_by="at", apply_as_deletes=_without_value)
+                _, dropped = read | plan.with_outputs()
                 told = dropped | beam.Map(lambda each: (each.record[0], each.record[1] and each.record[1]["value"], each.reason))
                 _ = told | beam.ParDo(resumed_jobs.Lines(out, timed=False))
         assert [line.strip() for line in lines_of(out)] == [

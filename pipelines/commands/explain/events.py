@@ -14,7 +14,7 @@ from beam_joins import Change, CombinedKey, ForeignKeyJoin, TableFromChangelog, 
 from beam_joins.elements.iso_times import EPOCH, NO_TIME
 from beam_joins.options.join_types import How
 from beam_joins.pipelines.formats.changelog_columns import Columns, plain_key, reference_at
-from beam_joins.pipelines.formats.reading import BEHIND_DELETES
+from beam_joins.pipelines.formats.read_plan import BEHIND_DELETES
 from beam_joins.pipelines.runners.runner import ENGINE
 from beam_joins.transforms.connect.runs import tell_no_drops
 

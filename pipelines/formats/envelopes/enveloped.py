@@ -16,7 +16,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import INSERT, UPSERT, En
 from beam_joins.pipelines.formats.file_parts import File, FormatReader, Part
 from beam_joins.pipelines.formats.json_lines import BYTE_ORDER_MARK, JsonLinesReader, json_rows
 from beam_joins.pipelines.formats.line_files import whole_lines
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import object_of
 from beam_joins.tables.key_handover import Life
@@ -93,10 +93,10 @@ class Enveloped(FormatReader):
         """The items of a whole file, or of the part that may be looked at."""
         return self._items(Part(0, file, 0, file.look_bytes))
 
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
         """The changes of a part, some at a time."""
-        for texts, places, faults, skipped in self.marked(part, None if reading is None else reading.expected):
-            rows = json_rows(b"\n".join(texts), 0, reading)
+        for texts, places, faults, skipped in self.marked(part, None if plan is None else plan.expected):
+            rows = json_rows(b"\n".join(texts), 0, plan)
             if rows is not None:
                 yield rows._replace(places=pa.array(places), row=_with_faults(rows.row, faults), skipped=skipped)
             elif skipped:

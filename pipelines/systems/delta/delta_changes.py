@@ -15,7 +15,7 @@ from beam_joins.pipelines.formats.columnar import RECORDS, column_rows, readable
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, UPSERT
 from beam_joins.pipelines.formats.file_parts import PLACES, File, Part
 from beam_joins.pipelines.formats.parquet import ParquetReader, opened, require_held
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 
 CHANGE_TYPE: Final = "_change_type"
@@ -51,21 +51,21 @@ class DeltaChanges(ParquetReader):
             for raw in self.rows(Part(number, file, start, stop), None):
                 yield from (row for n in range(len(raw.places)) if isinstance(row := raw.row(n), dict))
 
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
         """The changes of some row groups, some at a time."""
         file, place = part.file, part.first_place
         with opened(file.path, file.storage) as parquet:
             there = parquet.schema_arrow.names
-            needed = None if reading is None else reading.needed(there)
+            needed = None if plan is None else plan.needed(there)
             wanted = [name for name in there if name in (*(needed or ()), *file.key, CHANGE_TYPE)]
             columns = None if needed is None else wanted or there[:1]  # rows without a column have no number
             groups = list(range(part.start, part.stop or parquet.num_row_groups))
             require_held(file.path, parquet, groups, columns, file.storage)
             for raw in parquet.iter_batches(RECORDS, row_groups=groups, columns=columns):
-                changes, kept = _changes(readable(raw, None if reading is None else reading.typed), file)
+                changes, kept = _changes(readable(raw, None if plan is None else plan.typed), file)
                 places = pa.array(np.arange(place, place + len(raw))).filter(kept)
                 place += len(raw)
-                yield column_rows(changes.filter(kept), places, reading)
+                yield column_rows(changes.filter(kept), places, plan)
 
     def where(self, part: Part, place: int) -> str:
         """The number of the row in its row group, or in the file."""

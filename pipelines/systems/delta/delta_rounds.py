@@ -27,7 +27,7 @@ from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.formats.changelog_columns import POSITION, TIME
 from beam_joins.pipelines.formats.file_parts import File, Storage
 from beam_joins.pipelines.formats.parquet import ParquetEncoder
-from beam_joins.pipelines.formats.reading import Kind
+from beam_joins.pipelines.formats.read_plan import Kind
 from beam_joins.pipelines.systems.delta.delta_changes import CHANGE_TYPE, DELETED, INSERTED, DeltaChanges
 from beam_joins.transforms.connect.files import create_file
 from beam_joins.transforms.connect.runs import StateFolder

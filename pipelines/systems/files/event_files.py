@@ -21,7 +21,7 @@ from beam_joins.pipelines.formats.changelog_columns import Envelopes, enveloped
 from beam_joins.pipelines.formats.envelopes.debezium_placeholders import placeholders
 from beam_joins.pipelines.formats.envelopes.inferred_key import together
 from beam_joins.pipelines.formats.file_parts import File, Part
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.values.schema_evolution import union_schema
 
 EventFormat = Literal["debezium", "wal2json", "maxwell"]
@@ -88,12 +88,12 @@ class EventFiles:
             _log.warning("%s", doubt)
         whole = changelog.evidence.whole
         of_run = tuple(replace(file, key=top_columns(key), columns=file.columns or whole) for file in changelog.files)
-        reading = self._reading(key, types.declared, changelog, in_python=is_in_python)
+        plan = self._plan(key, types.declared, changelog, in_python=is_in_python)
         # what deletes nothing waits for the types of a row
         parts = list[Part]() if memory.is_of_runs and not types.is_decided else None
-        read = read_files(replace(changelog, files=of_run), reading, self._on_bad_record, memory, parts)
+        read = read_files(replace(changelog, files=of_run), plan, self._on_bad_record, memory, parts)
         options = {"format": self._envelopes.format, "table": table, "key": list(key), "unavailable_value": sorted(self._placeholders)}
-        return ChangelogRows(read, reading, key, options)
+        return ChangelogRows(read, plan, key, options)
 
     def _types(self, changelog: Changelog, memory: ReaderMemory) -> "_Types":
         """The types of this run, and of those before, which may get wider."""
@@ -106,12 +106,12 @@ class EventFiles:
         has_all = self._envelopes.format == "debezium" and declared is not None
         return _Types(declared, not evidence.without_rows or not self._by_declaration or has_all)
 
-    def _reading(self, key: Sequence[str], declared: pa.Schema | None, changelog: Changelog, *, in_python: bool) -> Reading:
-        """The reading of rows in typed columns, or as dicts, ``in_python`` with its numbers."""
+    def _plan(self, key: Sequence[str], declared: pa.Schema | None, changelog: Changelog, *, in_python: bool) -> ReadPlan:
+        """The plan to read rows in typed columns, or as dicts, ``in_python`` with its numbers."""
         typed, columns = declared if self._by_declaration else self._schema, enveloped(self._name)
         if typed is not None:
-            return Reading.of_rows(columns, typed, declared, changelog.bytes_text)
-        return replace(Reading.of_objects(columns, paths_of(key), columns.about_the_change()), in_python=in_python)
+            return ReadPlan.of_rows(columns, typed, declared, changelog.bytes_text)
+        return replace(ReadPlan.of_objects(columns, paths_of(key), columns.about_the_change()), in_python=in_python)
 
     def _doubts(self, changelog: Changelog) -> list[str]:
         """The sentences on rows that may lack columns, and on transactions that are not whole."""

@@ -23,7 +23,7 @@ from beam_joins.pipelines.changelogs.followed_changes import followed
 from beam_joins.pipelines.changelogs.source_reads import Place, Range, ReadPiece, read_with
 from beam_joins.pipelines.formats.changelog_columns import Unit
 from beam_joins.pipelines.formats.file_parts import Block, File, Growing, NotWhole
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.registry import growing_format, growing_suffixes
 from beam_joins.pipelines.results.paths_in_use import reads_files
 from beam_joins.transforms.connect.files import ListedFile, cause, open_file
@@ -204,20 +204,20 @@ class Files:
 
 @dataclass(frozen=True)
 class FollowedChanges:
-    """The changes of growing files in the columns of a reading: :class:`Elements`."""
+    """The changes of growing files in the columns of a plan: :class:`Elements`."""
 
-    reading: Reading
+    plan: ReadPlan
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """The columns of the rows, and the columns about the change."""
-        typed = self.reading.typed
-        return None if typed is None else tuple(dict.fromkeys((*typed.names, *self.reading.names())))
+        typed = self.plan.typed
+        return None if typed is None else tuple(dict.fromkeys((*typed.names, *self.plan.names())))
 
     def piece(self, after: Place, block: Block) -> ReadPiece:
         """The changes of some records. Raises ValueError for a bad one."""
-        reading = self.reading.of_unit(_unit_of(after[0], self.reading.columns.timestamp or ""))
-        made = followed(reading, after, block(reading))
+        plan = self.plan.of_unit(_unit_of(after[0], self.plan.columns.timestamp or ""))
+        made = followed(plan, after, block(plan))
         if made.fault is not None:
             raise ValueError(f"a record cannot be read ({made.fault[1]})")
         return made.piece

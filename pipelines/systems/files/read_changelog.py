@@ -15,8 +15,8 @@ from beam_joins.pipelines.changelogs.changelog_rows import (
     ChangelogRows,
     checked_schema,
     inferred_in_runs,
+    plan_of,
     read_files,
-    reading_of,
     require_columns,
     top_columns,
 )
@@ -143,7 +143,7 @@ class ReadChangelog(ReadTable):
         def reads(begin: PBegin) -> Reads:
             rows = of_run(begin)
             # a column that schema= does not have is left out already
-            return rows.table(emit=emit, except_columns=[name for name in omitted if name in rows.reading.value.names])
+            return rows.table(emit=emit, except_columns=[name for name in omitted if name in rows.plan.value.names])
 
         super().__init__(reads)
 
@@ -180,8 +180,8 @@ def _rows_of(
             files = [replace(file, layout=each, declared=declared) for file, each in zip(changelog.files, layouts, strict=True)]
             changelog = replace(changelog, files=tuple(files))
         memory.keep()
-        reading = reading_of(changelog.columns, key, typed, omitted, is_inferred=schema == "inferred")
-        return ChangelogRows(read_files(changelog, reading, on_bad_record, memory), reading, key, options)
+        plan = plan_of(changelog.columns, key, typed, omitted, is_inferred=schema == "inferred")
+        return ChangelogRows(read_files(changelog, plan, on_bad_record, memory), plan, key, options)
 
     return of_run
 

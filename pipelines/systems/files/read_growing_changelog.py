@@ -13,7 +13,7 @@ from beam_joins.pipelines.changelogs.changelog_rows import (
     ReadFollowed,
     checked_schema,
     inferred_types,
-    reading_of,
+    plan_of,
     require_columns,
 )
 from beam_joins.pipelines.changelogs.event_time import EventTime
@@ -94,7 +94,7 @@ class ReadGrowingChangelog(ReadTable):
             typed = growing_schema(path) if isinstance(checked, str) else checked
         if typed is not None:
             require_columns("key", names, typed)
-        reading = reading_of(columns, names, typed, omitted, is_inferred=is_inferred)
-        changes = GrowingFiles(path, FollowedChanges(reading), pa.RecordBatch, event_time, follow=True)
-        rows = ChangelogRows(ReadFollowed(changes, reading), reading, names)
+        plan = plan_of(columns, names, typed, omitted, is_inferred=is_inferred)
+        changes = GrowingFiles(path, FollowedChanges(plan), pa.RecordBatch, event_time, follow=True)
+        rows = ChangelogRows(ReadFollowed(changes, plan), plan, names)
         super().__init__(rows.table(emit=emit, except_columns=omitted).of_run)

@@ -10,7 +10,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import PBegin
 
 from beam_joins.pipelines.changelogs.changelog_files import find_files
-from beam_joins.pipelines.changelogs.changelog_rows import ChangelogRows, ReadFollowed, reading_of, require_columns, top_columns
+from beam_joins.pipelines.changelogs.changelog_rows import ChangelogRows, ReadFollowed, plan_of, require_columns, top_columns
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.followed_changes import followed
 from beam_joins.pipelines.changelogs.inspected_changelog import bytes_of, parts_of
@@ -26,7 +26,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import Envelope
 from beam_joins.pipelines.formats.envelopes.tombstones import JsonEvents, Tombstones
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.json_lines import json_rows
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.systems.kafka.kafka_records import said_of
 from beam_joins.pipelines.systems.kafka.registered_avro import NUMBERED, DebeziumRegistered
 from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
@@ -43,7 +43,7 @@ _PARTS: Final = "parts of topics of"
 
 
 class EnvelopedRecords:
-    """Converts records with envelopes to elements: batches of the columns that a reading asks for.
+    """Converts records with envelopes to elements: batches of the columns that a plan asks for.
 
     Their event times are those of the envelopes. What is about no row is passed over. ``schema`` are the columns of the
     rows, where they are known, and ``registry`` the
@@ -55,20 +55,20 @@ class EnvelopedRecords:
         format: TopicFormat,
         table: str,
         key: tuple[str, ...],
-        reading: Reading,
+        plan: ReadPlan,
         registry: Mapping[str, Any] | None,
         placeholders: tuple[str, ...] = (),
     ) -> None:
-        self._arguments = format, table, key, reading, registry, placeholders
-        self._reading, self._registry = reading, registry
+        self._arguments = format, table, key, plan, registry, placeholders
+        self._plan, self._registry = plan, registry
 
     def __reduce__(self) -> Any:
         return EnvelopedRecords, self._arguments
 
     @cached_property
     def _envelope(self) -> Envelope:
-        name, table, key, reading, registry, placeholders = self._arguments
-        schema = reading.typed
+        name, table, key, plan, registry, placeholders = self._arguments
+        schema = plan.typed
         if registry is not None:
             return DebeziumRegistered(registry, table, placeholders, key)
         if name == "debezium":
@@ -96,10 +96,10 @@ class EnvelopedRecords:
         for what, count in self._envelope.skipped.items():
             Metrics.counter(NAMESPACE, f"{SKIPPED}{what}").inc(count)
         self._envelope.skipped.clear()
-        raw = json_rows(b"\n".join(texts), 0, self._reading)
+        raw = json_rows(b"\n".join(texts), 0, self._plan)
         if raw is None:
             return ReadPiece(after, [], None, 0)
-        made = followed(self._reading, after, [raw._replace(places=pa.array(offsets, pa.int64()))])
+        made = followed(self._plan, after, [raw._replace(places=pa.array(offsets, pa.int64()))])
         if made.fault is not None:
             offset, fault = made.fault
             with said_of(*(message for message in messages if message.offset() == offset)):
@@ -144,11 +144,11 @@ class EventTopics:
             raise ValueError(f"schema_registry= is for format='debezium': Avro is not what format={format!r} is written in")
         registry = None if schema_registry is None else registry_settings(schema_registry)
         columns = enveloped(None)
-        reading = replace(reading_of(columns, key, schema, columns.about_the_change()), in_python=format == "debezium")
+        plan = replace(plan_of(columns, key, schema, columns.about_the_change()), in_python=format == "debezium")
         stand_in = placeholders(unavailable_value, format)
-        records = EnvelopedRecords(in_topics, table, tops, reading, registry, stand_in)
+        records = EnvelopedRecords(in_topics, table, tops, plan, registry, stand_in)
         self._elements = TopicRecords(topics, records, pa.RecordBatch, option="topics", **consumer)
-        self._rows = ChangelogRows(ReadFollowed(self._elements, reading), reading, key)
+        self._rows = ChangelogRows(ReadFollowed(self._elements, plan), plan, key)
         self._envelopes = Envelopes(format, table, tops, schema, stand_in)
         self._in_rounds = registry is None and not consumer["follow"] and consumer["start"] == "earliest"
 
@@ -158,7 +158,7 @@ class EventTopics:
         return self._rows if state is None or not self._in_rounds else self._since_last_run(begin, state)
 
     def _since_last_run(self, begin: PBegin, state: StateFolder) -> ChangelogRows:
-        label, reading = label_of(begin.pipeline), self._rows.reading
+        label, plan = label_of(begin.pipeline), self._rows.plan
         anew, place = state.plan.is_read_again(table_label(label)), f"{_PARTS} {label}"
         files = list[File]()
         for topic in self._elements.topics:
@@ -167,4 +167,4 @@ class EventTopics:
             files += [replace(file, shown=f"topic {topic}") for file in spooled]
         parts = parts_of(files, state.inputs.get(place, 0))
         state.inputs[place] = state.inputs.get(place, 0) + len(parts)
-        return self._rows._replace(read=ReadRecords("rows", parts, ColumnReader(reading), bytes=bytes_of(files)))
+        return self._rows._replace(read=ReadRecords("rows", parts, ColumnReader(plan), bytes=bytes_of(files)))

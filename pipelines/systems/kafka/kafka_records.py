@@ -15,7 +15,7 @@ from beam_joins.pipelines.changelogs.source_reads import ReadPiece, Timed
 from beam_joins.pipelines.changelogs.source_rows import SourceRows, time_given
 from beam_joins.pipelines.formats.envelopes.debezium_records import RowsAt
 from beam_joins.pipelines.formats.json_lines import json_rows
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.types.exact_json import dumps_line, loads, object_of, object_text
 from beam_joins.pipelines.formats.types.record_kinds import RecordRows
 from beam_joins.pipelines.systems.kafka.registered_avro import RegisteredAvro
@@ -73,8 +73,8 @@ class Records:
 
         Raises InputError for a value or a time that is not what it should be.
         """
-        if self.rows is not None and (reading := self.rows.reading) is not None:
-            return self._in_columns(after, messages, self.rows, reading)
+        if self.rows is not None and (plan := self.rows.plan) is not None:
+            return self._in_columns(after, messages, self.rows, plan)
         timed = []
         for message in messages:
             with said_of(message):
@@ -92,15 +92,15 @@ class Records:
         assert self.registry is not None
         return RegisteredAvro(self.registry, _columns_of)
 
-    def _in_columns(self, after: int, messages: Sequence[Any], rows: SourceRows, reading: Reading) -> ReadPiece:
+    def _in_columns(self, after: int, messages: Sequence[Any], rows: SourceRows, plan: ReadPlan) -> ReadPiece:
         """The elements of values in the columns of the schema."""
         texts = []
         for message in messages:
             with said_of(message):
-                texts.append(self._text(message, reading.value).replace(b"\n", b" "))
-        raw = json_rows(b"\n".join(texts), 0, reading)
+                texts.append(self._text(message, plan.value).replace(b"\n", b" "))
+        raw = json_rows(b"\n".join(texts), 0, plan)
         assert raw is not None
-        made = rows.in_columns(after, [raw._replace(places=pa.array([each.offset() for each in messages], pa.int64()))], reading)
+        made = rows.in_columns(after, [raw._replace(places=pa.array([each.offset() for each in messages], pa.int64()))], plan)
         if made.fault is not None:
             offset, fault = made.fault
             with said_of(*(message for message in messages if message.offset() == offset)):

@@ -13,7 +13,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import BEGIN_ANEW
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant
-from beam_joins.pipelines.formats.reading import Kind
+from beam_joins.pipelines.formats.read_plan import Kind
 from beam_joins.pipelines.formats.types.postgres_equality import PostgresColumn
 from beam_joins.pipelines.formats.types.postgres_types import arrow_type
 from beam_joins.pipelines.systems.postgres.compared_columns import compared_columns

@@ -21,7 +21,7 @@ from beam_joins.pipelines.formats.arrow import opened, record_batches
 from beam_joins.pipelines.formats.changelog_columns import LEFT_OUT, LIFE, LOG, OPERATION, ORDER, POSITION, TIME, Unit
 from beam_joins.pipelines.formats.envelopes.row_change import DELETE, INSERT, TRUNCATE, UPSERT, lists_of_names
 from beam_joins.pipelines.formats.file_parts import PLACES, File, FormatReader, Part
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows, fitting_rows, structs_of
 from beam_joins.pipelines.formats.types.json_text import NULL, joined, objects
 from beam_joins.pipelines.formats.types.postgres_types import column_of_numbers, json_texts, python_values, typed_values
@@ -144,12 +144,12 @@ class SlotChanges(FormatReader):
         for raw in self.rows(Part(0, file, 0, 0), None):
             yield from (row for n in range(len(raw.places)) if isinstance(row := raw.row(n), dict))
 
-    def rows(self, part: Part, reading: Reading | None) -> Iterator[RawRows]:
+    def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
         """The changes of some record batches."""
         place = part.first_place
         for batch in record_batches(part.file.path, range(part.start, part.stop) if part.stop else None):
             changes = _Changes(batch, part.file.key)
-            yield changes.raw(place, reading)
+            yield changes.raw(place, plan)
             place += len(changes)
 
     def where(self, part: Part, place: int) -> str:
@@ -176,20 +176,20 @@ class _Changes:
     def __len__(self) -> int:
         return len(self._operations)
 
-    def raw(self, first_place: int, reading: Reading | None) -> RawRows:
-        """The changes as a reading asks for them."""
+    def raw(self, first_place: int, plan: ReadPlan | None) -> RawRows:
+        """The changes as a plan asks for them."""
         count = len(self)
         places = pa.array(np.arange(first_place, first_place + count))
-        if reading is None or not reading.fits(self._texts):
+        if plan is None or not plan.fits(self._texts):
             return RawRows(places, self._row)
         about = {**self._about, LOG: pa.nulls(count, pa.string())}
         missing = pa.nulls(count)
-        columns = {name: about[name] if name in about else self._plain(name, missing) for name in reading.names()}
-        texts = self._json_texts(reading) if "json lines" in reading.forms else None
+        columns = {name: about[name] if name in about else self._plain(name, missing) for name in plan.names()}
+        texts = self._json_texts(plan) if "json lines" in plan.forms else None
         structs, type_faults = None, dict[int, str]()
-        if reading.typed is not None:
-            values = reading.value_of({name: (self._of[name], text) for name, text in self._texts.items()}, None)
-            structs, type_faults = fitting_rows(partial(_structs, values, reading.typed), reading.typed, count)
+        if plan.typed is not None:
+            values = plan.value_of({name: (self._of[name], text) for name, text in self._texts.items()}, None)
+            structs, type_faults = fitting_rows(partial(_structs, values, plan.typed), plan.typed, count)
         sure = None
         if type_faults:
             sure = np.array([n not in type_faults for n in range(count)], np.bool_)
@@ -243,15 +243,15 @@ class _Changes:
             left = pc.coalesce(old, new) if name in self._key else pa.nulls(len(at), pa.string())
             self._texts[name] = pc.replace_with_mask(texts, deletes, left)
 
-    def _json_texts(self, reading: Reading) -> pa.Array:
+    def _json_texts(self, plan: ReadPlan) -> pa.Array:
         """The JSON texts of rows, without the columns that they do not have."""
         count = len(self)
         shown = {name: json_texts(texts, self._of[name].texts) for name, texts in self._texts.items()}
         partial_rows = self._is_partial()
-        if reading.taken is not None or not partial_rows.any():
-            return objects(reading.value_of(shown, pa.nulls(count)), count)
+        if plan.taken is not None or not partial_rows.any():
+            return objects(plan.value_of(shown, pa.nulls(count)), count)
         members = []
-        left_out = reading.columns.about_the_change()
+        left_out = plan.columns.about_the_change()
         for name, text in shown.items():
             if name not in left_out:
                 member = joined(b"," + _ENCODE(name) + b":", text, null=NULL)

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from beam_joins.keys.opaque import python_values
-from beam_joins.pipelines.changelogs.changelog_rows import reading_of
+from beam_joins.pipelines.changelogs.changelog_rows import plan_of
 from beam_joins.pipelines.formats.changelog_columns import enveloped
-from beam_joins.pipelines.formats.reading import Reading
+from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.systems.kafka.event_topics import EnvelopedRecords
 from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
 from tests.pipelines.naive_orders import Row
@@ -43,12 +43,12 @@ class Message(NamedTuple):
 
 
 def records(registry: Registry, schema: pa.Schema | None = None, table: str = "", **settings: Any) -> EnvelopedRecords:
-    return EnvelopedRecords("debezium", table, ("id",), reading(schema), registry_settings({"url": registry.url, **QUICK, **settings}))
+    return EnvelopedRecords("debezium", table, ("id",), plan(schema), registry_settings({"url": registry.url, **QUICK, **settings}))
 
 
-def reading(schema: pa.Schema | None = None) -> Reading:
+def plan(schema: pa.Schema | None = None) -> ReadPlan:
     columns = enveloped(None)
-    return reading_of(columns, ["id"], schema, columns.about_the_change())
+    return plan_of(columns, ["id"], schema, columns.about_the_change())
 
 
 def rows(actual: EnvelopedRecords, *values: bytes | None) -> list[Row]:

@@ -51,7 +51,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class ReadPlan:
     """The columns that are read of each record; a record without them is a bad one.
 
     ``key`` and ``refers`` are what the columns of the key (empty: anything) and of the ``reference`` (columns
@@ -70,8 +70,8 @@ class Reading:
     of another type ends with, by default the option that says types. The ``repr``, by which runs
     are compared, is without the columns of rows, of which a later run may have more.
 
-    >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), reference=("by",))
-    >>> reading.schema.names
+    >>> plan = ReadPlan(columns=Columns(key=("id",), timestamp="at", sequence="lsn"), reference=("by",))
+    >>> plan.schema.names
     ['(key)', '(time)', '(position)', '(deleted)', '(place)', '(reference)', 'json lines']
     """
 
@@ -185,7 +185,7 @@ class Reading:
         kinds += zip(self.reference, self.refers if self.reference else (), strict=True)
         return {column: KEY_TYPES[kind] for column, kind in reversed(kinds)}
 
-    def of_unit(self, unit: Unit | None, *, digits: bool = False) -> "Reading":
+    def of_unit(self, unit: Unit | None, *, digits: bool = False) -> "ReadPlan":
         """The same of files that say themselves what their times count, or have ``digits`` for numbers."""
         columns = replace(self.columns, unit=self.columns.unit if unit is None else unit, digits=digits)
         return self if columns == self.columns else replace(self, columns=columns)
@@ -234,7 +234,7 @@ class Reading:
     def needed(self, names: Collection[str]) -> list[str] | None:
         """The columns of a file that are read, where the others say nothing of its records; None: all.
 
-        >>> Reading.of_rows(Columns(key=(), timestamp="at"), pa.schema({"id": pa.int64()})).needed(["at", "id", "more"])
+        >>> ReadPlan.of_rows(Columns(key=(), timestamp="at"), pa.schema({"id": pa.int64()})).needed(["at", "id", "more"])
         ['at', 'id']
         """
         if self.taken is None or not self.fits(names) or self.allowed is not None:
@@ -245,8 +245,8 @@ class Reading:
     def value_of(self, columns: Mapping[str, T], missing: T) -> dict[str, T]:
         """The columns of the row's value, by the names that they get; ``missing`` for a column that is not there.
 
-        >>> reading = Reading(columns=Columns(key=("id",), timestamp="at", delete="op"), taken=(("id", "nr"), ("x", "y")))
-        >>> reading.value_of({"id": 1, "at": 5, "op": "c"}, 0)
+        >>> plan = ReadPlan(columns=Columns(key=("id",), timestamp="at", delete="op"), taken=(("id", "nr"), ("x", "y")))
+        >>> plan.value_of({"id": 1, "at": 5, "op": "c"}, 0)
         {'nr': 1, 'y': 0}
         """
         if self.taken is not None:
@@ -259,7 +259,7 @@ class Reading:
     def takes(self, column: str) -> bool:
         """Whether the row's value has something of a column.
 
-        >>> Reading(columns=Columns(key=("id",), timestamp="at"), taken=(("id", "nr"),), reference=("by",)).takes("bio")
+        >>> ReadPlan(columns=Columns(key=("id",), timestamp="at"), taken=(("id", "nr"),), reference=("by",)).takes("bio")
         False
         """
         return column in self.reference or self.taken is None or any(column == taken for taken, _ in self.taken)
