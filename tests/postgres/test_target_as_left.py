@@ -34,7 +34,7 @@ def there(database: str) -> Iterator[psycopg.Connection[Any]]:
 @pytest.fixture
 def into(database: str) -> Iterator[PostgresTable]:
     """The table, with five rows, of which the last merge has changed one and deleted one; ``older`` is a copy from before it."""
-    table = PostgresTable(database, "t", COLUMNS, "position", "deleted", in_one=True, is_marked=True)
+    table = PostgresTable(database, "t", COLUMNS, "position", "deleted", in_one=True, is_marked=True, lines_come_later=True)
     table.prepare(create=True)
     yield table
     table.close()
@@ -45,7 +45,7 @@ def merged(into: PostgresTable, *changes: tuple[int, int, str | None], last: Mar
         Change(key, None, None if name is None else {"name": name, "n": Decimal(position) + Decimal("0.1234")}, position, position)
         for key, position, name in changes
     ]
-    return into.merge([into.lines(COLUMNS.of(batch_of(rows)))], last=last, anew=anew)
+    return into.merge((into.lines(COLUMNS.of(batch_of(rows))) for _ in "1"), last=last, anew=anew)  # within the transaction
 
 
 def last_of(into: PostgresTable, there: psycopg.Connection[Any]) -> Mark:
