@@ -148,7 +148,7 @@ def test_they_do_so_in_runs_that_go_on_too_cut_at_any_commits(log: Log, tmp_path
     out = tmp_path / "out"
     out.mkdir()
     for start, stop in zip([0, *cuts], [*cuts, len(lines)], strict=True):
-        part = tmp_path / "part.jsonl"
+        part = tmp_path / f"part-{start}.jsonl"
         part.write_text("".join(lines[start:stop]))
         run(str(part), out, f"--beam_joins_state={tmp_path / 'state'}", key="id")  # a part may have no change of a table
     assert differences(log.seen, out) == []
