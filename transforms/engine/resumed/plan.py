@@ -69,8 +69,8 @@ class Plan:
         return label in self.read_again or label in self.whole
 
     def may_begin(self, label: str) -> bool:
-        """Whether a source that has all of its rows at any time is read from its beginning: its transform is read again by an
-        option, or is new, and its input is known to be whole then.
+        """Whether a source that has all of its rows at any time is read from its beginning: by an option, or as its transform is
+        new, which is noted as one whose input is whole.
         """
         if self.before.has_all and not (self._is_empty or self.had(label)):
             self.whole = [*self.whole, label]
