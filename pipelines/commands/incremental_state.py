@@ -14,7 +14,7 @@ from beam_joins.pipelines.changelogs.tombstones_in_files import Unpaired
 from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.earlier_options import options_now
 from beam_joins.pipelines.commands.job import Job, KnownKinds, names_of
-from beam_joins.pipelines.commands.result_options import differing_options, fixed_options, require_allowed, value_in_words
+from beam_joins.pipelines.commands.options_between_runs import differing_options, fixed_options, require_allowed, value_in_words
 from beam_joins.pipelines.commands.stored_rows import StoredRows
 from beam_joins.pipelines.commands.summary import MATCHED, ROWS, UNREFERRING
 from beam_joins.pipelines.formats.changelog_columns import Columns

@@ -145,7 +145,8 @@ def rows_in(path: str) -> list[Any]:
     if path.endswith(".jsonl"):
         rows = [loads(line) for line in Path(path).read_bytes().splitlines()]
     elif path.endswith(".csv"):
-        rows = pa.csv.read_csv(path).to_pylist()
+        as_written = pa.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
+        rows = pa.csv.read_csv(path, convert_options=as_written).to_pylist()
     elif path.endswith(".avro"):
         with Path(path).open("rb") as file:
             rows = list(fastavro.reader(file))

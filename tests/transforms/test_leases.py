@@ -61,6 +61,24 @@ def test_the_lease_of_a_run_that_is_gone_is_taken_over(store: Store, changed: di
     assert there(store) is None
 
 
+@pytest.mark.parametrize("operation", ["open", "delete"])
+def test_a_lease_that_the_store_does_not_remove_refuses_others_and_not_the_process_that_has_ended_it(
+    store: Store, operation: str
+) -> None:
+    folder = StateFolder(STATE)
+    with store.failing(operation, "/lock", lambda: OSError("the store said no")):
+        folder.close()
+    left = there(store)
+    assert left is not None
+    assert left.is_dead
+    with StateFolder(STATE):
+        held = there(store)
+        assert held is not None
+        assert held.token != left.token
+        assert not held.is_dead
+    assert there(store) is None
+
+
 def test_the_lease_of_another_machine_holds_until_its_end_and_some_slack_of_clocks(store: Store) -> None:
     dead = left_behind(store, host="elsewhere")
     for seconds, is_refused in ((-20, True), (20, True), (40, False)):

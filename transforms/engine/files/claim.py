@@ -19,6 +19,8 @@ LEASE: Final = 120.0
 _SLACK: Final = 30.0
 """The seconds by which the clocks of two machines may differ."""
 _TOKEN: Final = re.compile(r"[0-9a-f]{12}")
+_given_up: Final = set[str]()
+"""The tokens of the leases that this process has ended and a store may still have."""
 
 
 class Claim(NamedTuple):
@@ -35,7 +37,11 @@ class Claim(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the process of the claim has ended, as far as this machine can tell, or its lease has."""
+        """Whether the process of the claim has ended, as far as this machine can tell, or its lease has, or this process has given
+        it up.
+        """
+        if self.token in _given_up:
+            return True
         if self.until is not None and time.time_ns() > self.until + _SLACK * 1e9:
             return True
         if self.host != socket.gethostname():
@@ -92,11 +98,15 @@ def share_lease(path: str, mine: Claim) -> None:
 
 
 def end_lease(path: str, mine: Claim) -> None:
-    """Release the claim at a path in a store, if it is still there. Raises ``OSError``."""
+    """Release the claim at a path in a store, if it is still there; to this process it is dead also where the store does not answer.
+    Raises ``OSError``.
+    """
     _renewals.remove(path, mine)
+    _given_up.add(mine.token)
     there = claim_at(path).claim
     if there is not None and there.token == mine.token:
         remove_files([path])
+    _given_up.remove(mine.token)
 
 
 def _write(path: str, mine: Claim, version: str | None) -> bool:
