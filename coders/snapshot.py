@@ -71,7 +71,7 @@ def write_snapshot(state: Any, put: Put, before: Snapshot = NO_SNAPSHOT) -> Desc
 
     def written(table: pa.Table) -> Described:
         stored = before.files.get(id(table))
-        return _write(table, put) if stored is None else stored[1]
+        return write_file(table, put) if stored is None else stored[1]
 
     def described(field: Any) -> Any:
         if isinstance(field, Arrangement):
@@ -136,7 +136,8 @@ def files_of(described: Described | None) -> list[Described]:
     return [file for field in fields for file in (field if isinstance(field, list) else [field]) if isinstance(file, dict)]
 
 
-def _write(table: pa.Table, put: Put) -> Described:
+def write_file(table: pa.Table, put: Put) -> Described:
+    """Write a table into a file, and give the description that :func:`read_file` takes."""
     columns = [combine_chunks(column) for column in table.columns]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:

@@ -10,6 +10,7 @@ from beam_joins.columns.sorting import integers
 from beam_joins.keys.canonical import encode
 from beam_joins.keys.opaque import opaque_keys, opaque_values
 from beam_joins.pipelines.changelogs.read_records import FAR_AHEAD, Ahead, MadeRows
+from beam_joins.pipelines.changelogs.snapshot_files import snapshot_changes
 from beam_joins.pipelines.formats.changelog_columns import KEY, PLACE, TIME, now, reference_at
 from beam_joins.pipelines.formats.file_parts import Part
 from beam_joins.pipelines.formats.read_plan import ReadPlan
@@ -45,7 +46,8 @@ class ColumnReader:
     def made(self, part: Part) -> Iterator[MadeRows]:
         """The records of a part, some at a time."""
         plan = self._plan.of_unit(part.file.unit, digits=bool(part.file.layout))
-        return (made_of(raw, plan) for raw in part.file.reader.rows(part, plan))
+        read = part.file.reader.rows if part.file.snapshot is None else snapshot_changes
+        return (made_of(raw, plan) for raw in read(part, plan))
 
 
 def made_of(raw: RawRows, plan: ReadPlan) -> MadeRows:

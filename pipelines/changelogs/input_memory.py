@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, look_into
+from beam_joins.pipelines.changelogs.compared_snapshots import LastSnapshot, compared
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.processed_files import SeenFiles
 from beam_joins.pipelines.changelogs.sampling import is_time
@@ -15,7 +16,10 @@ from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.csv_schema import UNKNOWN
 from beam_joins.pipelines.formats.envelopes.wal2json_log import ReadBefore
 from beam_joins.pipelines.formats.file_parts import File
-from beam_joins.transforms.connect.runs import schema_text, text_schema
+from beam_joins.transforms.connect.runs import StateFolder, schema_text, text_schema
+
+_SNAPSHOT: Final = "snapshot"
+"""The name under which an input remembers its last snapshot, and a state keeps the rows of it."""
 
 
 class InputMemory:
@@ -70,6 +74,34 @@ class InputMemory:
     def gone(self, files: Sequence[File]) -> int:
         """The number of files that earlier runs have read of an input that is read again, and that are not among these."""
         return len({*self._read_before} - {file.path for file in files})
+
+    @property
+    def last_snapshot(self) -> LastSnapshot | None:
+        """The last snapshot that runs have read; ``None`` for an input of other records."""
+        last = self.more.get(_SNAPSHOT)
+        return None if last is None else LastSnapshot(**last)
+
+    def unseen(self, files: Sequence[File]) -> list[File]:
+        """The files that no run has read, and all of the last snapshot if one of them has changed. Raises InputError for another
+        file that has changed since a run has read it.
+        """
+        of_last = () if self.last_snapshot is None else self.last_snapshot.files
+        unseen = self.files.unseen(files, of_last)
+        if any(file.path in of_last for file in unseen):
+            return [file for file in files if file in unseen or file.path in of_last]
+        return unseen
+
+    def changes(self, changelog: Changelog, state: StateFolder, name: str, again: str) -> Changelog:
+        """The changes of the new snapshots of a changelog, :func:`compared` with the last one, whose rows a state keeps by a name;
+        ``again`` is the option that reads all snapshots anew.
+        """
+        last, kept = self.last_snapshot, f"{_SNAPSHOT} {name}"
+        made = compared(changelog, last, None if last is None else state.kept(kept), state.scratch, again)
+        if made.last is not None and made.last != last:
+            self.more[_SNAPSHOT] = made.last._asdict()
+            state.keep(kept, made.rows)
+        self._parts += len(made.changelog.parts()) - len(changelog.parts())
+        return made.changelog
 
     def waiting(self, files: Sequence[File]) -> list[File]:
         """The parts of files, among those that earlier runs have read, that wait for the end of a transaction."""

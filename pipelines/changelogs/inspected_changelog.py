@@ -81,6 +81,8 @@ class Changelog:
     """The sentence on a table that no event of these files is of, although there are events of others."""
     table: DatabaseTable | None = None
     """The table in its database, where that is known."""
+    snapshot_remarks: tuple[str, ...] = ()
+    """The remarks of the summary on the snapshots whose changes are read."""
     beginning: Beginning | None = None
     """The beginning of a topic whose lines of Debezium's events are in the files; the reader of a topic itself has the keys of
     tombstones.
@@ -146,8 +148,9 @@ class Changelog:
         return remarks
 
     def doubts(self) -> list[str]:
-        """The remarks of the summary on rows that may lack columns, and on transactions that are not whole."""
-        return [sentence for sentence in (self.evidence.doubt, *(each.sentence for each in self.waiting)) if sentence]
+        """The remarks of the summary on snapshots, on rows that may lack columns, and on transactions that are not whole."""
+        doubts = [sentence for sentence in (self.evidence.doubt, *(each.sentence for each in self.waiting)) if sentence]
+        return [*self.snapshot_remarks, *doubts]
 
     def require_table(self) -> None:
         """Raise InputError if no event is of the table that is named, although there are events of others."""
@@ -172,6 +175,8 @@ class Changelog:
             self._require_in_table(self.table, named)
             return
         columns = self.seen
+        if self.columns.snapshots is not None:
+            named = [each for each in named if each[1] not in self.columns.about_the_change()]
         missing = (
             dict.fromkeys(each for each in named if each[1] not in columns and each[1].partition(WITHIN)[0] not in columns)
             if columns
@@ -212,9 +217,8 @@ class Changelog:
         option, others = ("timestamp_by", times) if times else ("sequence_by", numbers)
         names = [name for name in others if name not in self.columns.key][:_EXAMPLES]
         if not names:
-            time, truncates = map(self.columns.flag, ("timestamp_by", "apply_as_truncates"))
-            remedy = f"export {self.files[0].shown} with the time of the export in each row ({time}), and before the rows a record"
-            return f"{_ORDER_NEEDED}: {remedy} that empties the table ({truncates})"
+            reader = "read them with ReadSnapshots" if self.columns.side is None else f"give {self.columns.flag('snapshots')}"
+            return f"{_ORDER_NEEDED}: where each file is the whole table, {reader}; else name a column with a time"
         flag = self.columns.flag(option)
         if self.columns.side is None:
             return f"{_ORDER_NEEDED}: give {' or '.join(f'{flag}{name!r}' for name in names)}"
@@ -280,8 +284,13 @@ class Changelog:
 
 def parts_of(files: Iterable[File], first: int = 0) -> list[Part]:
     """The files in parts of about PART_BYTES, numbered from ``first`` on; a compressed one cannot be cut."""
-    cuts = [(file, cut) for file in files for cut in file.reader.cuts(file, PART_BYTES)]
+    cuts = [(file, cut) for file in files for cut in cuts_of(file)]
     return [Part(number, file, start, stop) for number, (file, (start, stop)) in enumerate(cuts, first)]
+
+
+def cuts_of(file: File) -> list[tuple[int, int]]:
+    """Where the parts of a file begin and end; a file of a snapshot has one also without rows, for its deletes."""
+    return file.reader.cuts(file, PART_BYTES) or ([(0, 0)] if file.snapshot is not None else [])
 
 
 def bytes_of(files: Iterable[File]) -> int:

@@ -1,7 +1,7 @@
 """Decides which files of a changelog are new and complete: each is read once, and must not change afterwards."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import xxhash
@@ -70,18 +70,20 @@ class SeenFiles:
         """All remembered files, as JSON values."""
         return {path: list(content) for path, content in self._contents.items()}
 
-    def unseen(self, files: Sequence[File]) -> list[File]:
-        """The files that no run has read.
+    def unseen(self, files: Sequence[File], replaceable: Collection[str] = ()) -> list[File]:
+        """The files that no run has read, and those of the ``replaceable`` paths whose content has changed since.
 
         Only a file with another time, or a file that was put there since, is read again to be compared. Raises
-        InputError for one whose content has changed since a run has read it.
+        InputError for one of another path whose content has changed since a run has read it.
         """
-        return [file for file in files if not self._is_known(file)]
+        return [file for file in files if not self._is_known(file, may_change=file.path in replaceable)]
 
-    def _is_known(self, file: File) -> bool:
+    def _is_known(self, file: File, *, may_change: bool) -> bool:
         earlier = self._contents.get(file.path)
         if earlier is not None and ((file.bytes, file.written) != earlier[:2] or earlier.changed not in (0, _changed(file.path))):
             if file.bytes != earlier.bytes or self._checksum(file, earlier) != earlier.checksum:
+                if may_change:
+                    return False
                 raise InputError(
                     f"{self._name}: {file.shown} has changed since a run has read it: put it back as it was, and new "
                     "records into a new file"

@@ -1,6 +1,8 @@
 """The memory of a reader in Python: with a state it reads the files that no run has read."""
 
+import atexit
 import logging
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -8,9 +10,11 @@ from typing import Any, Final
 from apache_beam.pvalue import PBegin
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.paths import none_at
+from beam_joins.pipelines.base.paths import none_at, remove_directory
 from beam_joins.pipelines.base.progress import counted
+from beam_joins.pipelines.changelogs.compared_snapshots import compared
 from beam_joins.pipelines.changelogs.input_memory import InputMemory
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.read_table import table_label
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.results.paths_in_use import reads_files
@@ -61,8 +65,20 @@ class ReaderMemory(InputMemory):
             raise InputError(f"{self._name}: {none_at(pattern)}")
         if gone := self.gone(files):
             _log.warning("%s is read again without %s of the runs before, not there any more", self._name, counted(gone, "file"))
-        self._new = self.files.unseen(files)
+        self._new = self.unseen(files)
         return [*self.waiting(files), *self._new]
+
+    def of_snapshots(self, changelog: Changelog) -> Changelog:
+        """The changes of the new snapshots of a changelog. Raises InputError for one that is not behind the last one."""
+        if self._state is None:
+            folder = tempfile.mkdtemp(prefix="beam-joins-snapshots-")
+            atexit.register(remove_directory, folder)
+            made = compared(changelog, None, None, folder).changelog
+        else:
+            made = self.changes(changelog, self._state, self._place, f"give --beam_joins_read_again={self.table}")
+        for remark in made.snapshot_remarks:
+            _log.info("%s: %s", self.table, remark)
+        return made
 
     @property
     def left_open(self) -> Handed | None:

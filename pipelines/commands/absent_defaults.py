@@ -76,7 +76,8 @@ def without_absent_defaults(
         if said:
             first, last = ", ".join([*said.values()][:-1]), [*said.values()][-1]
             meaning = f"{first} and {last}" if first else last
-            remarks.append(f"{changelog.name} have no column {' or '.join(map(repr, said))}: {meaning}")
+            of_exports = "" if columns.is_ordered or len(changelog.files) == 1 else f"; whole exports are for {side.flag('snapshots')}"
+            remarks.append(f"{changelog.name} have no column {' or '.join(map(repr, said))}: {meaning}{of_exports}")
         made.append(look_into(changelog.name, changelog.files, columns) if said else changelog)
     return tuple(made), remarks
 

@@ -9,13 +9,20 @@ from beam_joins.pipelines.base.path_patterns import linked
 from beam_joins.pipelines.commands.command_line import add_runner, parse_known
 from beam_joins.pipelines.commands.command_spec import CommandSpec
 from beam_joins.pipelines.commands.program import Parser, program
-from beam_joins.pipelines.commands.reader_options import add_reader_options, names_in, reader_help, take_defaults
+from beam_joins.pipelines.commands.reader_options import (
+    SNAPSHOTS,
+    add_reader_options,
+    names_in,
+    reader_help,
+    take_defaults,
+    take_snapshots,
+)
 from beam_joins.pipelines.commands.result_options import add_result_options
 from beam_joins.pipelines.commands.spooled_inputs import take_addresses
 from beam_joins.pipelines.systems.inputs import FORMS
 from beam_joins.pipelines.systems.targets import target_at
 
-_OF_JOB: Final = ("how", "on_bad_record")
+_OF_JOB: Final = ("how", "on_bad_record", "emit")
 _DELTA: Final = "delta:"
 
 
@@ -28,6 +35,7 @@ def parse(spec: CommandSpec, argv: Sequence[str] | None) -> argparse.Namespace:
     args.by_default = set()
     args.to_target = None if args.to is None else target_at("--to", args.to)
     args.to = args.to_target and args.to_target.shown
+    take_snapshots(spec, args)
     take_addresses(spec, args)
     _require_other_target(spec, args)
     for side in spec.sides:
@@ -65,11 +73,23 @@ def _parser(spec: CommandSpec) -> Parser:
     )
     for side in spec.sides:
         files.add_argument(f"--{side.path_option}", metavar="PATH", help=f"changelog of {side.name}{spec.without_path}")
+        files.add_argument(
+            side.flag(SNAPSHOTS),
+            metavar="PATH",
+            help=f"in place of --{side.path_option}, whole exports of the {side.name}: each file, or the files of one time, are the "
+            "table at that time, and the rows that differ from those of the export before are its changes",
+        )
     files.add_argument(
         "--on-bad-record",
         choices=("fail", "drop"),
         default="fail",
         help=f"{reader_help('on_bad_record', spec.sides[0])}, and the first few named (default: %(default)s)",
+    )
+    files.add_argument(
+        "--emit",
+        choices=("updates", "changes"),
+        help="the records that are changes of a table: updates, all but deletes of absent rows; changes, only those that change the "
+        "columns that are read (default: updates, of snapshots changes)",
     )
     spec.add_options(parser)
     add_result_options(parser, spec)

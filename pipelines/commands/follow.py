@@ -42,9 +42,7 @@ def follow(
             arrived = _arrived(runs, last, interruption)
             last = _paths(arrived)
             whole = arrivals.whole([file for files in arrived.values() for file in files])
-            taken = (
-                arrived if args.whole_files else {side: [file for file in files if file in whole] for side, files in arrived.items()}
-            )
+            taken = arrived if args.whole_files else runs.whole(arrived, whole)
             with interruption.later(False):
                 ended = runs.run(taken, partial(workers_for, ready), progress, interruption, exports)
             if ended is None:

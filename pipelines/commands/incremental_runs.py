@@ -4,7 +4,7 @@ import math
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.changelog_files import find_files, look_into, nothing_at
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
+from beam_joins.pipelines.changelogs.snapshot_times import times_in_paths
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, CommandSpec
 from beam_joins.pipelines.commands.exports import Exports
@@ -91,6 +92,15 @@ class IncrementalRuns:
             for side, columns in self._columns.items()
         }
 
+    def whole(self, arrived: Arrived, files: Collection[File]) -> Arrived:
+        """The files among these that are ``files``; a snapshot of several files is read when all of them are."""
+        taken, columns_of_sides = dict[str, Sequence[File]](), {side.name: columns for side, columns in self._columns.items()}
+        for side, there in arrived.items():
+            columns = columns_of_sides[side]
+            growing = times_in_paths(side, [file for file in there if file not in files], columns)
+            taken[side] = [file for file in there if file in files and growing.isdisjoint(times_in_paths(side, [file], columns))]
+        return taken
+
     def absent(self, arrived: Arrived) -> list[str]:
         """The sentences on paths of inputs at which no file is."""
         files = {side: there for side, there in arrived.items() if side not in self._args.inputs}
@@ -109,7 +119,7 @@ class IncrementalRuns:
             memory = memory_of(self._spec, self._args, folder.inputs, is_new=folder.is_new)
             memory.require_all(arrived)
             self._forget(folder)
-            new, remarks = self._new(folder, {side: of.files.unseen(arrived[side]) for side, of in memory.inputs.items()})
+            new, remarks = self._new(folder, {side: of.unseen(arrived[side]) for side, of in memory.inputs.items()})
             if missing := [side for side, files in new.items() if not files and (folder.is_new or side in memory.read_again)]:
                 if self._args.follow:
                     return None
@@ -120,7 +130,7 @@ class IncrementalRuns:
                 self._look_at_target(memory, new, folder)
                 return None
             read = {side: [*memory.inputs[side].waiting(arrived[side]), *files] for side, files in new.items()}
-            job = self._job(memory, read, tuple(self._made))
+            job = self._job(memory, read, folder, tuple(self._made))
             self._made = []
             outputs = tuple(self._output(name, folder.run, job) for name in self._places)
             if self._merged is not None:
@@ -191,15 +201,16 @@ class IncrementalRuns:
         """
         if self._merged is None or folder.is_new or time.monotonic() - self._looked < _TARGET_SECONDS:
             return
-        self._looked, job = time.monotonic(), self._job(memory, new)
+        self._looked, job = time.monotonic(), self._job(memory, new, folder)
         if self._args.follow:
             self._merged.require_left(job, folder.inputs)
         else:
             self._merged.prepare(job, folder)
 
-    def _job(self, memory: CommandMemory, new: Arrived, made: tuple[str, ...] = ()) -> Job:
+    def _job(self, memory: CommandMemory, new: Arrived, folder: StateFolder, made: tuple[str, ...] = ()) -> Job:
         changelogs = tuple(
-            memory.changelog(side, new[side.name], columns, self._tables.get(side.name)) for side, columns in self._columns.items()
+            memory.changelog(side, new[side.name], columns, self._tables.get(side.name), folder)
+            for side, columns in self._columns.items()
         )
         changelogs = tuple(replace(each, beginning=None) if each.name in self._args.inputs else each for each in changelogs)
         job = Job(

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.progress import counted
+from beam_joins.pipelines.changelogs.compared_snapshots import as_changes
 from beam_joins.pipelines.changelogs.input_memory import InputMemory
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.tombstones_in_files import Unpaired
@@ -21,6 +22,7 @@ from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.formats.read_plan import COLUMNS, JSON, Form
 from beam_joins.pipelines.results.counts import Tally, add_up
+from beam_joins.transforms.connect.runs import StateFolder
 
 _COUNTED: Final = (ROWS, MATCHED, UNREFERRING)
 
@@ -137,14 +139,21 @@ class CommandMemory:
                     "missing: leave the option out, or put the files back"
                 )
 
-    def changelog(self, of: Side, files: Sequence[File], columns: Columns, table: DatabaseTable | None = None) -> Changelog:
-        """The new files of one side, read as those of earlier runs were. ``table``: what the database says of the side's table.
+    def changelog(
+        self, of: Side, files: Sequence[File], columns: Columns, table: DatabaseTable | None = None, state: StateFolder | None = None
+    ) -> Changelog:
+        """The new files of one side, read as those of earlier runs were. ``table``: what the database says of the side's table;
+        ``state`` keeps snapshots for later runs, which are not compared without one.
 
         Raises InputError.
         """
         changelog = self.inputs[of.name].changelog(files, columns, table)
         changelog.require_table()
-        return changelog
+        if columns.snapshots is None:
+            return changelog
+        if state is None:
+            return as_changes(changelog)
+        return self.inputs[of.name].changes(changelog, state, of.name, f"give --read-again {of.path_option}")
 
     @property
     def of_earlier_runs(self) -> dict[str, Any]:

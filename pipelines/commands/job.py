@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from beam_joins.columns.compared import ComparedTable, comparisons
+from beam_joins.elements.content import Emit
 from beam_joins.errors import InputError
 from beam_joins.options.join_types import How
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
@@ -58,6 +59,8 @@ class Job:
     keeps: AtLeast | None = None
     """Which rows of the first changelog are in its table; None: all."""
     on_bad_record: OnBadRecord
+    emit: Emit | None = None
+    """Which records are changes of their tables, ``None`` where nobody says it."""
     in_parts: bool = False
     """Whether each result in a file stays in the parts in which it was written."""
     reports: bool = False

@@ -137,7 +137,11 @@ def _result(
         # the state does not depend on these checks of records
         as_stored = replace(plan, numbers=stored.numbers, added=stored.lacks)
         rows = ChangelogRows(records, as_stored)
-        reads = rows.table(without_earlier=job.on_bad_record, completed_by=built_in("completed rows")(partial(completed, as_stored)))
+        reads = rows.table(
+            emit=job.emit or ("updates" if changelog.columns.snapshots is None else "changes"),
+            without_earlier=job.on_bad_record,
+            completed_by=built_in("completed rows")(partial(completed, as_stored)),
+        )
         read = pipeline | name.capitalize() >> ReadTable(reads.of_run).with_outputs()
         tables.append(read.table)
         counted.append(Counted(name, read.rows, read.dropped))

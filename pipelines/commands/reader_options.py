@@ -12,10 +12,11 @@ from beam_joins.errors import InputError
 from beam_joins.options.operations import DELETES
 from beam_joins.options.spans import seconds_of
 from beam_joins.pipelines.base.declared_options import DeclaredOption, declared_options
-from beam_joins.pipelines.commands.command_spec import Side
+from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.program import Repeated
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes, enveloped
 from beam_joins.pipelines.formats.csv_schema import QUOTED, TYPES, Layout, is_type, items_of, unquoted
+from beam_joins.pipelines.systems.inputs import is_address
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
 """Options of readers that a command sets itself, or names once for all inputs: ``--select`` takes columns."""
@@ -23,10 +24,14 @@ _ALL_OF_ROWS: Final = declared_options("beam_joins.pipelines.systems.files.read_
 _ALL_OF_EVENTS: Final = declared_options("beam_joins.pipelines.systems.files.read_change_events", "ReadChangeEvents")
 _OF_ROWS: Final = {name: option for name, option in _ALL_OF_ROWS.items() if name not in _OF_COMMANDS}
 _OF_EVENTS: Final = {name: option for name, option in _ALL_OF_EVENTS.items() if name not in _OF_COMMANDS}
-_OPTIONS: Final = {**_OF_EVENTS, **_OF_ROWS}
-READER_OPTIONS: Final = (*_OPTIONS, "schema_overrides")
+_ALL_OF_SNAPSHOTS: Final = declared_options("beam_joins.pipelines.systems.files.read_snapshots", "ReadSnapshots")
+_OF_SNAPSHOTS: Final = {name: option for name, option in _ALL_OF_SNAPSHOTS.items() if name not in _OF_COMMANDS}
+_OPTIONS: Final = {**_OF_EVENTS, **_OF_SNAPSHOTS, **_OF_ROWS}
+SNAPSHOTS: Final = "snapshots"
+"""The name of the option that gives the path of snapshots, and says of an input that it has them."""
+READER_OPTIONS: Final = (*_OPTIONS, SNAPSHOTS, "schema_overrides")
 """The names of the options of an input."""
-OF_EACH_RUN: Final = frozenset({"max_ahead"})
+OF_EACH_RUN: Final = frozenset({"max_ahead", "min_share"})
 """The names of those that may differ from one run to the next."""
 ROW_OPTIONS: Final = (*_OF_ROWS, "schema_overrides")
 """The names of those of an input without envelopes."""
@@ -61,9 +66,27 @@ def add_reader_options(group: Any, side: Side, *, names: Container[str] = READER
     )
 
 
+def take_snapshots(spec: CommandSpec, args: Namespace) -> None:
+    """Have the paths of snapshots be those of their inputs. Raises InputError for an input with two paths, or one of no files."""
+    for side in spec.sides:
+        path, flag = side.value_of(args, SNAPSHOTS), side.flag(SNAPSHOTS)
+        if path is None:
+            continue
+        if side.path(args) is not None:
+            raise InputError(f"--{side.path_option} and {flag} both say where the {side.name} are: give one of them")
+        if path == "-" or is_address(path):
+            raise InputError(f"{flag}: {path} is no file: name a file, a folder or a pattern")
+        setattr(args, side.path_option, path)
+        side.set(args, SNAPSHOTS, "yes")
+
+
 def take_defaults(side: Side, args: Namespace) -> set[str]:
     """Give an input without envelopes the defaults of its options; returns the names of these in ``args``."""
     if side.value_of(args, "format") is not None:
+        return set()
+    if _has_snapshots(side, args):
+        if side.value_of(args, "key") is None:
+            side.set(args, "key", side.key)
         return set()
     literals = {name: option.default.strip("'") for name, option in _OF_ROWS.items() if option.choices}
     absent = [each for each in ({"key": side.key} | _DEFAULTS | literals).items() if side.value_of(args, each[0]) is None]
@@ -79,6 +102,11 @@ def take_defaults(side: Side, args: Namespace) -> set[str]:
 def columns_of(side: Side, args: Namespace) -> Columns:
     """The columns of an input, as its options say. Raises InputError."""
     envelope = side.value_of(args, "format")
+    if _has_snapshots(side, args):
+        return _columns_of_snapshots(side, args)
+    for name in _OF_SNAPSHOTS.keys() - _OF_ROWS.keys():
+        if vars(args).get(side.dest(name)) is not None:
+            raise InputError(f"{side.flag(name)} is for snapshots: give {side.flag(SNAPSHOTS)} in place of --{side.path_option}")
     if envelope is not None:
         for name in _OF_ROWS.keys() - _OF_EVENTS.keys():
             if side.value_of(args, name) is not None and envelope not in _OF_EVENTS["format"].choices:
@@ -99,6 +127,26 @@ def columns_of(side: Side, args: Namespace) -> Columns:
     key = tuple(values.pop("key"))
     try:
         return replace(plain_columns(**values, side=side.option), key=key, declared=_schema_overrides(side, args))
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def _has_snapshots(side: Side, args: Namespace) -> bool:
+    return vars(args).get(side.dest(SNAPSHOTS)) is not None
+
+
+def _columns_of_snapshots(side: Side, args: Namespace) -> Columns:
+    """The columns of an input of snapshots. Raises InputError."""
+    for name in (_OF_EVENTS.keys() | _OF_ROWS.keys()) - _OF_SNAPSHOTS.keys():
+        if side.value_of(args, name):
+            raise InputError(f"{side.flag(name)} is not for snapshots, whose rows are no changes: leave it out")
+    values = {name: value for name in _OF_SNAPSHOTS if (value := _value(side, args, name)) is not None}
+    if not values.get("key"):
+        raise InputError(f"{side.flag('key')} must name a column")
+    from beam_joins.pipelines.systems.files.snapshot_options import snapshot_columns  # noqa: PLC0415  # with Beam
+
+    try:
+        return replace(snapshot_columns(**values, side=side.option), declared=_schema_overrides(side, args))
     except ValueError as error:
         raise InputError(str(error)) from error
 
@@ -142,6 +190,11 @@ def _value(side: Side, args: Namespace, name: str) -> Any:
             return seconds_of(text)
         except ValueError as error:
             raise InputError(f"{side.flag(name)}: {error}") from error
+    if text and option.annotation == "float":
+        try:
+            return float(text)
+        except ValueError:
+            raise InputError(f"{side.flag(name)}: {text!r} is no number") from None
     if text and name.endswith("_by") and "Sequence" not in option.annotation:
         return unquoted(text)
     return (names_in(text) if "Sequence" in option.annotation else text) or None if text else None
@@ -185,6 +238,10 @@ def _metavar(option: DeclaredOption) -> str:
         return "TEXT"
     if "Span" in option.annotation:
         return "TIME"
+    if option.annotation == "float":
+        return "NUMBER"
+    if option.name.endswith("_in_path"):
+        return "FORM"
     return "COLUMNS" if "Sequence" in option.annotation else "COLUMN" if option.name.endswith("_by") else "NAME"
 
 

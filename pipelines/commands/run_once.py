@@ -11,6 +11,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.changelogs.changelog_files import changelog_of_table, find_changelog, find_files, look_into
+from beam_joins.pipelines.changelogs.compared_snapshots import as_changes, compared
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_options import what_is_made
@@ -87,9 +88,12 @@ def _changelog(side: Side, args: Namespace, look_bytes: int, memory: CommandMemo
         return replace(changelog, beginning=None)
     if memory is not None:
         there = find_files(side.name, side.path(args), columns.envelopes)
-        new = [*memory.inputs[side.name].waiting(there), *memory.inputs[side.name].files.unseen(there)]
+        new = [*memory.inputs[side.name].waiting(there), *memory.inputs[side.name].unseen(there)]
         return memory.changelog(side, [replace(file, look_bytes=look_bytes) for file in new], columns)
-    return find_changelog(side.name, side.path(args), columns, look_bytes=look_bytes, folders=bool(args.state_dir))
+    changelog = find_changelog(side.name, side.path(args), columns, look_bytes=look_bytes, folders=bool(args.state_dir))
+    if columns.snapshots is None:
+        return changelog
+    return as_changes(changelog) if look_bytes else compared(changelog, None, None, args.spool_folder).changelog
 
 
 def run_alone(

@@ -49,13 +49,13 @@ def spooled(
 
 @contextmanager
 def spooled_inputs(spec: CommandSpec, args: Namespace, most_rows: int | None = None) -> Iterator[None]:
-    """All that the inputs at addresses have lies in files, ``args.spooled``, while the block runs; None without such inputs."""
+    """All that the inputs at addresses have lies in files, ``args.spooled``, while the block runs; None without such inputs.
+    ``args.spool_folder`` is a folder for other files of the run.
+    """
     args.spooled = None
-    if not args.inputs:
-        yield
-        return
-    with TemporaryDirectory(prefix="beam-joins-spool-") as folder:
-        args.spooled = spooled(spec, args, None, folder, most_rows)
+    with TemporaryDirectory(prefix="beam-joins-spool-") as args.spool_folder:
+        if args.inputs:
+            args.spooled = spooled(spec, args, None, args.spool_folder, most_rows)
         yield
 
 

@@ -4,7 +4,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -58,7 +58,8 @@ class Columns:
     known), ``left_out`` the columns that a row does not have as they did not change, and ``life`` the encoded
     :class:`~beam_joins.tables.key_handover.Life`. ``side`` is the prefix of the options of these columns, ``orders`` for
     ``--orders-key``; empty: no prefix; None: Python. ``envelopes``: the envelopes that the rows are in, which say all
-    but the key. ``declared`` are the types of columns that options name. A time more than ``ahead`` microseconds ahead of the
+    but the key. ``snapshots``: the records are the rows of snapshots, whose times these say. ``declared`` are the types of columns
+    that options name. A time more than ``ahead`` microseconds ahead of the
     clock is a fault.
 
     >>> columns = Columns(key=("id",), timestamp="at", sequence="lsn", delete="op", unit="ms", side="orders")
@@ -90,6 +91,7 @@ class Columns:
     left_out: str | None = None
     life: str | None = None
     envelopes: "Envelopes | None" = None
+    snapshots: "Snapshots | None" = None
     declared: Layout = ()
     ahead: int | None = field(default=None, repr=False)
 
@@ -100,8 +102,8 @@ class Columns:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether columns order the records: else they are at one position, and the last one of a key counts."""
-        return self.timestamp is not None or self.sequence is not None
+        """Whether columns or snapshots order the records: else they are at one position, and the last one of a key counts."""
+        return self.timestamp is not None or self.sequence is not None or self.snapshots is not None
 
     @property
     def is_feed(self) -> bool:
@@ -186,6 +188,7 @@ class Columns:
 
     def about_the_change(self) -> tuple[str, ...]:
         """The columns that describe the change and not the row: they are not part of the row's value."""
+        is_made = self.enveloped or self.snapshots is not None
         return tuple(
             column
             for column in (
@@ -195,10 +198,19 @@ class Columns:
                 self.log,
                 self.left_out,
                 self.life,
-                *([self.timestamp] if self.enveloped else []),
+                *([self.timestamp] if is_made else []),
+                None if self.snapshots is None else self.snapshots.timestamp,
             )
-            if column is not None and (self.enveloped or column not in (*self.key, self.timestamp))
+            if column is not None and (is_made or column not in (*self.key, self.timestamp))
         )
+
+    def of_changes(self) -> "Columns":
+        """The columns of the changes between snapshots."""
+        return replace(self, timestamp=TIME, unit="us", delete=OPERATION, deletes=frozenset({"d"}), upserts=frozenset({"u"}))
+
+    def of_snapshot(self) -> "Columns":
+        """The columns of the rows of one snapshot, without its time."""
+        return replace(self, timestamp=None, delete=None)
 
     def fault(self, row: Row) -> str | None:
         """The fault that makes the record unusable, or None.
@@ -298,6 +310,19 @@ class Envelopes(NamedTuple):
     key: tuple[str, ...] = ()
     columns: "pa.Schema | None" = None
     placeholders: tuple[str, ...] = ()
+
+
+class Snapshots(NamedTuple):
+    """The snapshots that the rows of an input are of, as options describe them.
+
+    The time of a snapshot is in the column ``timestamp`` of its rows, or in the path of its files in the form ``in_path``, as
+    ``strptime`` has it; without either it is that of the last write of its file. ``min_share`` is the least number of its rows,
+    as a share of those of the snapshot before.
+    """
+
+    timestamp: str | None = None
+    in_path: str = ""
+    min_share: float = 0.5
 
 
 _UNDESCRIBED: Final = Envelopes()

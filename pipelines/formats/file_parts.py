@@ -35,6 +35,17 @@ class Storage:
         return PyFileSystem(DeltaStorageHandler(self.root, dict(self.options))).open_input_file(path)
 
 
+class SnapshotFile(NamedTuple):
+    """The changes that a file of a snapshot, of a ``time`` in microseconds, is read for: the rows that differ from those of the
+    snapshot before, whose places are in the file ``upserted`` (empty: all rows), and deletes of the keys in the file ``deleted``
+    (empty: none).
+    """
+
+    time: int
+    upserted: str = ""
+    deleted: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class File:
     """A file: ``path`` is absolute, for workers with another working directory; ``shown`` is as the user
@@ -48,8 +59,8 @@ class File:
     the columns of its primary key, ``columns`` those that its rows are known to have, and ``placeholders``
     stand for values that did not change. A look at its records reads ``look_bytes`` at most (0: no
     limit). All records of the file have the ``constants``, columns by their names; a file of a ``storage`` is at
-    ``path`` there. Of a log that is cut into files the bytes from ``start`` to ``stop`` (``None``: the end) are read,
-    as if the line ``begin`` stood before them and ``end`` behind them.
+    ``path`` there; of a ``snapshot`` the changes are read. Of a log that is cut into files the bytes from ``start``
+    to ``stop`` (``None``: the end) are read, as if the line ``begin`` stood before them and ``end`` behind them.
     """
 
     path: str
@@ -70,6 +81,7 @@ class File:
     placeholders: tuple[str, ...] = ()
     constants: tuple[tuple[str, Any], ...] = ()
     storage: Storage | None = None
+    snapshot: SnapshotFile | None = None
     written: int = 0
     digest: str = ""
     look_bytes: int = 0

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from beam_joins.columns.sorting import combine_chunks, valid
 from beam_joins.elements.iso_times import NO_TIME
-from beam_joins.keys.key_columns import Bools
+from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.options.operations import deletes_by, word
 from beam_joins.pipelines.formats.changelog_columns import (
     DELETED,
@@ -72,6 +72,44 @@ class RawRows(NamedTuple):
             return None
         text: bytes = self.texts[n].as_py()
         return text
+
+    def take(self, chosen: Ints) -> "RawRows":
+        """The chosen records."""
+        at = pa.array(chosen)
+
+        def of(rows: pa.Array | None) -> pa.Array | None:
+            return None if rows is None else rows.take(at)
+
+        def one(read: Callable[[int], Any] | None) -> Callable[[int], Any] | None:
+            return None if read is None else lambda n: read(int(chosen[n]))
+
+        sure = np.ones(len(self.places), np.bool_) if self.sure is None else self.sure
+        fitting = self.fitting
+        if fitting is not None:
+            fitting = fitting.take(pa.array((np.cumsum(sure) - 1)[chosen[sure[chosen]]]))
+        return self._replace(
+            places=self.places.take(at),
+            row=lambda n: self.row(int(chosen[n])),
+            columns=None if self.columns is None else {name: column.take(at) for name, column in self.columns.items()},
+            texts=of(self.texts),
+            sure=None if self.sure is None else self.sure[chosen],
+            structs=of(self.structs),
+            type_faults={n: self.type_faults[at] for n, at in enumerate(chosen.tolist()) if at in self.type_faults},
+            fitting=fitting,
+            lines=of(self.lines),
+            line=one(self.line),
+            value=one(self.value),
+        )
+
+    def with_constants(self, constants: Mapping[str, Any]) -> "RawRows":
+        """The records with the same values in other columns."""
+
+        def row(n: int) -> dict[str, Any] | str:
+            read = self.row(n)
+            return {**read, **constants} if isinstance(read, dict) else read
+
+        added = {name: pa.repeat(value, len(self.places)) for name, value in constants.items()}
+        return self._replace(row=row, columns=None if self.columns is None else {**self.columns, **added})
 
     def objects(self) -> list[dict[str, Any] | str]:
         """The dicts for Python, or the fault of a record."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from beam_joins.pipelines.systems.files.read_growing_changelog import ReadGrowingChangelog
     from beam_joins.pipelines.systems.files.read_growing_files import ReadGrowingFiles
     from beam_joins.pipelines.systems.files.read_parquet import ReadParquet
+    from beam_joins.pipelines.systems.files.read_snapshots import ReadSnapshots
     from beam_joins.pipelines.systems.files.write_changelog import WriteChangelog
     from beam_joins.pipelines.systems.files.write_parquet import WriteParquet
     from beam_joins.pipelines.systems.kafka.read_kafka import ReadKafka
@@ -38,6 +39,7 @@ __all__ = [
     "ReadKafkaChangeEvents",
     "ReadParquet",
     "ReadPostgres",
+    "ReadSnapshots",
     "WriteBigQuery",
     "WriteChangelog",
     "WriteDelta",
@@ -49,6 +51,7 @@ __all__ = [
 _SYSTEMS: Final = {
     "files": (
         *("ReadChangeEvents", "ReadChangelog", "ReadGrowingChangelog", "ReadGrowingFiles", "ReadParquet"),
+        "ReadSnapshots",
         *("WriteChangelog", "WriteParquet"),
     ),
     "postgres": ("ReadPostgres", "WritePostgres"),

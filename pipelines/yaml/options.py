@@ -133,6 +133,7 @@ _FORMS: Final[Sequence[tuple[Callable[[Sequence[Any]], bool], YamlForm]]] = (
         ),
     ),
     (lambda types: timedelta in types, YamlForm(float, "In YAML seconds.")),
+    (lambda types: types == [float], YamlForm(float)),
     (lambda types: str in types and Sequence[str] in types, YamlForm(Sequence[str], convert=_one_or_several)),
     (lambda types: any(get_origin(each) in (Mapping, dict) for each in types), YamlForm(Mapping[str, Any])),
     (lambda types: bool in types, YamlForm(bool)),

@@ -19,7 +19,7 @@ import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from xxhash import xxh3_64_hexdigest
 
-from beam_joins.io import ReadChangeEvents, ReadChangelog, WriteChangelog
+from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadSnapshots, WriteChangelog
 from beam_joins.transforms.engine.resumed.manifest import FORMAT
 from tests.kept_states import archive
 
@@ -117,10 +117,15 @@ _NESTED: Final = (
     {"in/1.jsonl": '{"order":{"id":1},"v":1,"at":1}\n{"order":{"id":2},"v":2,"at":2}\n'},
     {"in/2.jsonl": '{"order":{"id":2},"v":3,"at":3}\n'},
 )
+_EXPORTS: Final = (
+    {"in/2026-03-01.csv": "id,v\n1,a\n2,b\n3,c\n"},
+    {"in/2026-03-02.csv": "id,v\n3,c\n1,x\n4,d\n"},
+)
 DAYS: Final[Mapping[str, Days]] = {
     **dict.fromkeys(("lines", "typed", "table"), _ORDERS),
     **dict.fromkeys(("debezium", "events", "program of events"), _EVENTS),
     **dict.fromkeys(("feed", "feed in lines", "program of a feed"), _FEED),
+    **dict.fromkeys(("snapshots", "program of snapshots"), _EXPORTS),
     "at least": _OF_CUSTOMERS,
     "nested keys": _NESTED,
     "operations": _OPERATIONS,
@@ -155,6 +160,7 @@ COMMANDS: Final = {
     "debezium": [*_JOIN, *_DEBEZIUM, "--left-key=id", "--right-key=id", "--foreign-key=cid", "--how=left", "--latest=now.jsonl"],
     "wal2json": ["table", "--input=log", "--format=wal2json", "--table=orders", "--select=id, amount", "--latest=now.parquet"],
     "feed in lines": [*_FEED_OF, "--latest=now.jsonl"],
+    "snapshots": ["table", "--snapshots=in", "--timestamp-in-path=%Y-%m-%d", "--latest=now.jsonl"],
     "at least": ["orders", "--orders=orders", "--customers=customers", *_WITHOUT_SEQUENCES, "--min-amount=2", "--latest=now.jsonl"],
 }
 _ORDER: Final = pa.schema({"id": pa.int64(), "cid": pa.int64(), "amount": pa.string()})
@@ -169,6 +175,7 @@ PROGRAMS: Final[Mapping[str, Callable[[], Any]]] = {
         sequence_by=["commit", "lsn"],
         ignored={"op": ["update_preimage"]},
     ),
+    "program of snapshots": lambda: ReadSnapshots("in/*.csv", key="id", timestamp_in_path="%Y-%m-%d"),
     "nested keys": lambda: ReadChangelog("in/*.jsonl", key="order.id", schema=_OF_AN_ORDER, timestamp_by="at", sequence_by="at"),
 }
 _FROM: Final = [*_JOIN, "--left-key=id", "--right-key=id", "--how=left", "--latest=now.jsonl"]

@@ -59,10 +59,7 @@ FORMATS: dict[str, Callable[[Path], Any]] = {
 }
 ORDERS: list[tuple[str | None, str | None]] = [(None, None), (None, "lsn"), ("at", None), ("at", "lsn")]
 NEEDED = "incremental runs need a time or a sequence, by which later rows replace earlier ones"
-EXPORT = (
-    "export c.csv with the time of the export in each row (--timestamp-by), and before the rows a record that empties the table "
-    "(--apply-as-truncates)"
-)
+EXPORT = "where each file is the whole table, give --snapshots; else name a column with a time"
 NO_PAIRS = [("pairs", "csv"), ("pairs", "csv.gz")]
 MADE: list[Any] = []
 
@@ -334,7 +331,7 @@ def test_columns_that_may_order_the_rows_of_incremental_runs_are_named(
 def test_a_state_of_a_pipeline_over_rows_that_nothing_orders_is_refused() -> None:
     Path("c.csv").write_text("id,name\n1,Ann\n")
     pipeline = beam.Pipeline(options=PipelineOptions(["--beam_joins_state=s"]))
-    remedy = EXPORT.replace("--timestamp-by", "timestamp_by=").replace("--apply-as-truncates", "apply_as_truncates=")
+    remedy = EXPORT.replace("give --snapshots", "read them with ReadSnapshots")
     said = f"the files: {NEEDED}: {remedy}"
     with pytest.raises(InputError, match=f"^{re.escape(said)}$"):
         _ = pipeline | ReadChangelog("c.csv", key="id")

@@ -20,7 +20,7 @@ from beam_joins.values.schema_evolution import narrowing, union_type
 
 MANIFEST, JOURNAL = "manifest.json", "commit.json"
 """The names of the files of a folder that say its state, and that a commit is under way."""
-FORMAT = 8
+FORMAT = 9
 READ_AGAIN: Final = "give its whole input in this run with --beam_joins_read_again={}, or begin with an empty folder"
 """The remedy for a source whose stored rows do not do, with its label."""
 _REFERENCE, IN_BRACKETS = "reference", "(reference)"
@@ -57,7 +57,7 @@ class Manifest(NamedTuple):
     """The contents of a manifest: ``run`` is the number of the last run, ``inputs`` the progress of readers;
     ``stages`` are the states, and ``transforms`` the properties of the transforms that have them, by full labels;
     ``read_again`` are the transforms whose whole input that run has read again, and ``has_all`` says that transforms
-    without state are among them too.
+    without state are among them too. ``kept`` are the tables that readers keep, by names of their choice.
     """
 
     run: int = 0
@@ -67,12 +67,19 @@ class Manifest(NamedTuple):
     transforms: Mapping[str, Fingerprint] = {}
     read_again: Sequence[str] = ()
     has_all: bool = True
+    kept: Mapping[str, Described] = {}
 
     @property
     def files(self) -> set[str]:
         """The names of all files that it names."""
+        return {file["file"] for file in self.described}
+
+    @property
+    def described(self) -> list[Described]:
+        """All files that it names."""
         partitions = (parts for each in self.stages.values() for parts in each.partitions.values())
-        return {file["file"] for parts in partitions for _, described in parts for file in files_of(described)}
+        of_stages = [file for parts in partitions for _, described in parts for file in files_of(described)]
+        return [*of_stages, *self.kept.values()]
 
 
 class TurnEnded(NamedTuple):
@@ -159,6 +166,11 @@ def _from_7(content: dict[str, Any]) -> dict[str, Any]:
     return {**content, "transforms": transforms}
 
 
+def _from_8(content: dict[str, Any]) -> dict[str, Any]:
+    """Format 9 has the tables that readers keep."""
+    return {**content, "kept": {}}
+
+
 def _with_names(fingerprint: dict[str, Any], names: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """A fingerprint with the names of functions; those that count by their names alone have no versions."""
     named = dict(fingerprint["options"])
@@ -226,7 +238,7 @@ def now_named(kind: pa.DataType) -> pa.DataType:
     return pa.struct([field.with_name(IN_BRACKETS) if field.name == _REFERENCE else field for field in kind])
 
 
-_STEPS: Final = {5: _from_5, 6: _from_6, 7: _from_7}
+_STEPS: Final = {5: _from_5, 6: _from_6, 7: _from_7, 8: _from_8}
 """The step from each earlier format to the next one."""
 
 

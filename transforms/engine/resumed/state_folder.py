@@ -21,6 +21,7 @@ from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 from xxhash import xxh3_64_hexdigest
 
+from beam_joins.coders.snapshot import read_file, write_file
 from beam_joins.errors import StateRefused
 from beam_joins.kernels.stream_time import EARLIEST
 from beam_joins.transforms.engine.construction.pipeline_changes import Decision
@@ -54,6 +55,7 @@ class StateFolder:
     * ``inputs``: the progress of readers, by names of their choice, as JSON has it; additions are there in
       the next run.
     * ``is_new``: whether no run was committed before.
+    * :meth:`keep` and :meth:`kept`: a table of a reader, by a name of its choice, for the next run.
     * ``scratch``: a folder for the files that readers write for this run alone.
     * ``before_commit``: functions to call before the commit, as long as ``inputs`` and ``moves`` can be added to.
     * ``moves``: files that are renamed with the commit, all or none, with absolute paths: ``(from, to)``.
@@ -104,7 +106,7 @@ class StateFolder:
         self._before = last or Manifest()
         self.plan = Plan(self._before)
         self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), last is None
-        self.partitions = self._before.partitions
+        self.partitions, self._kept = self._before.partitions, dict(self._before.kept)
         self.before_commit: list[Callable[[], None]] = []
         self.moves: list[tuple[str, str]] = []
         self.when_committed: list[Callable[[], None]] = []
@@ -122,6 +124,21 @@ class StateFolder:
     def handed(self, what: str) -> Handed:
         """The file of this run by which a worker hands on ``what`` to the commit."""
         return Handed(self.files, f"{self._attempt}/handed-{xxh3_64_hexdigest(what.encode())}")
+
+    def keep(self, name: str, table: pa.Table) -> None:
+        """Keep a table in place of the one of this name, once the run is committed. Raises :class:`OutputError`."""
+        file = f"{self._attempt}/kept-{xxh3_64_hexdigest(name.encode())}"
+
+        def put(content: pa.Buffer) -> str:
+            self.files.put(file, content)
+            return file
+
+        self._kept[name] = write_file(table, put)
+
+    def kept(self, name: str) -> pa.Table | None:
+        """The table of this name that an earlier run has kept. Raises :class:`~beam_joins.coders.CorruptData`."""
+        described = self._before.kept.get(name)
+        return None if described is None else read_file(described, self.files.get)
 
     @property
     def latest(self) -> int | None:
@@ -261,7 +278,8 @@ class StateFolder:
         present = {*self.files.names(self._attempt), *self._turns.names()}
         stages = after_run(self._stages, self._ended(present), self._groups)
         transforms = {label: each.fingerprint for label, each in self.plan.decisions.items()}
-        after = Manifest(self.run, self.partitions or 1, self.inputs, stages, transforms, sorted(self.plan.read_again))
+        read_again = sorted(self.plan.read_again)
+        after = Manifest(self.run, self.partitions or 1, self.inputs, stages, transforms, read_again, kept=self._kept)
         written = after.files - self._before.files
         ended = {f"{name.rpartition('-')[0]}.json" for name in present if name.endswith(".arrow")}  # a turn writes this last
         if not {*written, *ended, f"{self._attempt}/{BEGUN}"} <= present:

@@ -1,6 +1,6 @@
 """Describes, verifies and copies the state in a folder, without a lock: files never change once the manifest names them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -70,7 +70,7 @@ def verify_state(path: str) -> int:
     that are missing or not as they were written.
     """
     files = _files(path)
-    described = list(_described(_required(files, _read(files))))
+    described = _required(files, _read(files)).described
 
     def fault(file: Described) -> str:
         try:
@@ -100,7 +100,7 @@ def copy_state(path: str, to: str) -> StateSummary:
             continue
         try:
             threads = target if files.is_local else files
-            written = list(threads.side_by_side(partial(_copied, files, target), list(_described(manifest))))
+            written = list(threads.side_by_side(partial(_copied, files, target), manifest.described))
         except CorruptData:
             if _read(files) == manifest:
                 raise
@@ -126,11 +126,6 @@ def _required(files: StateFiles, manifest: Manifest | None) -> Manifest:
     if manifest is None:
         raise StateRefused(f"{files.root} has no state: no run with this folder has ended")
     return manifest
-
-
-def _described(manifest: Manifest) -> Iterator[Described]:
-    for each in manifest.stages.values():
-        yield from _files_of(each)
 
 
 def _files_of(remembered: Remembered) -> list[Described]:
