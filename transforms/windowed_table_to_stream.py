@@ -1,6 +1,7 @@
 """WindowedTableToStream: turns a windowed table into a stream by a mapping ("Join Semantics": toStream)."""
 
 from collections.abc import Callable, Iterator
+from types import MappingProxyType
 from typing import Any
 
 import apache_beam as beam
@@ -48,6 +49,8 @@ class WindowedTableToStream(HandlesExceptions[TableInput, Stream, Handled[Stream
     """
 
     rules = Rules("rebuilt", {"fn": "kept"})
+
+    called_with = MappingProxyType({"fn": (3, "the key, the window and the value")})
 
     def __init__(self, fn: Mapping) -> None:
         super().__init__()

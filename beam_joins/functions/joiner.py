@@ -13,7 +13,7 @@ from beam_joins.function_failed import NO_KEY, called_with_no_rows
 from beam_joins.functions.marked_functions import batch_of, values_of, vectorized, with_key
 from beam_joins.functions.pairs import Pairs, each_joined, refusing
 from beam_joins.functions.typed_rows import Schema, column_writer, type_of_schema
-from beam_joins.functions.user_functions import Functions
+from beam_joins.functions.user_functions import Functions, require_takes
 from beam_joins.keys.opaque import python_keys
 from beam_joins.options.join_types import How
 from beam_joins.values.exact_casts import exact_cast
@@ -141,6 +141,7 @@ def joiner_in_columns(
         function = functions.function("joiner", joiner)
         return _by_column(lambda *values: function(*map(batch_of, values)), types)
     if callable(joiner):
+        require_takes("joiner", joiner, len(names), f"the {' and the '.join(names)} value")
         return TypedJoin(_by_record(joiner, functions, schema, len(names)), kind)
     values = f"the {' and the '.join(names)} value" if len(names) <= len(SIDES) else f"{len(names)} values, of {', '.join(names)}"
     raise ValueError(

@@ -5,13 +5,13 @@
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from typing import Any
 
 import pyarrow as pa
 
 from beam_joins.function_failed import NO_KEY, FunctionFailed, failure
-from beam_joins.functions.marked_functions import MarkedFunction, vectorized
+from beam_joins.functions.marked_functions import MarkedFunction, vectorized, with_key
 from beam_joins.values.copying import copied, require_value
 
 ExceptionClass = type[Exception] | tuple[type[Exception], ...]
@@ -34,6 +34,31 @@ def require_returns(option: str, function: Any) -> None:
             if is_such(called):
                 name = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
                 raise ValueError(f"{option}={name} is {what}: give a function that returns its value")
+
+
+def require_takes(option: str, function: Any, count: int, called_with: str) -> None:
+    """Raise ``ValueError`` for a function that cannot be called with so many arguments, where it says which it takes;
+    ``called_with`` names them.
+
+    >>> require_takes("predicate", lambda value: value > 1, 2, "the key and the value")
+    Traceback (most recent call last):
+    ValueError: predicate=<lambda>(value) is called with 2 arguments, the key and the value
+    """
+    if not callable(function) or isinstance(function, vectorized | type):  # a class may have a constructor in C
+        return
+    if isinstance(function, with_key):
+        count, called_with = count + 1, f"the key, {called_with}"
+    called = function.function if isinstance(function, MarkedFunction) else function
+    try:
+        takes = signature(called)
+    except (TypeError, ValueError):
+        return
+    try:
+        takes.bind(*range(count))
+    except TypeError:
+        name = getattr(called, "__qualname__", type(called).__name__).rpartition("<locals>.")[2]
+        arguments = "1 argument" if count == 1 else f"{count} arguments"
+        raise ValueError(f"{option}={name}{takes} is called with {arguments}, {called_with}") from None
 
 
 _KINDS = (

@@ -87,6 +87,9 @@ def compared(changelog: Changelog, last: LastSnapshot | None, before: pa.Table |
         remarks.append(f"snapshot of {text_of_micros(time)}, {_named(of_time)}: {made.remark}")
         before = made.rows
         last = LastSnapshot(time, changed, len(before), [file.path for file in of_time], _named(of_time))
+    if len(remarks) > 1 and not _says_time(changelog):
+        flag = changelog.columns.flag("timestamp_in_path")
+        remarks.append(f"the {changelog.name} are in the order of the last writes of their files ({flag} takes times from paths)")
     if len(remarks) > _REMARKS:
         remarks = [f"{counted(len(remarks), 'snapshot')} of {changelog.name}, these the last ones", *remarks[-_REMARKS:]]
     return Compared(replace(as_changes(changelog), files=tuple(files), snapshot_remarks=tuple(remarks)), last, before)
@@ -99,11 +102,23 @@ def as_changes(changelog: Changelog) -> Changelog:
 
 
 def _by_time(changelog: Changelog) -> Iterator[tuple[int, list[File]]]:
-    """The snapshots in the order of their times, with their files; those without a time in their rows or paths are files."""
+    """The snapshots in the order of their times, with their files. Raises InputError for files whose last writes have one time."""
     timed = [(time_of_file(changelog.name, file, changelog.columns), file) for file in changelog.files]
     timed.sort(key=lambda each: (each[0], each[1].path))
     for time, of_time in itertools.groupby(timed, key=lambda each: each[0]):
-        yield time, [file for _, file in of_time]
+        files = [file for _, file in of_time]
+        if len(files) > 1 and not _says_time(changelog):
+            raise InputError(
+                f"{changelog.name}: {files[0].shown} and {files[1].shown} were written at the same time, which does not say which of "
+                f"these snapshots is the later one: give {changelog.columns.flag('timestamp_in_path')}"
+            )
+        yield time, files
+
+
+def _says_time(changelog: Changelog) -> bool:
+    """Whether rows or paths say the times of snapshots."""
+    snapshots = changelog.columns.snapshots
+    return snapshots is not None and bool(snapshots.timestamp or snapshots.in_path)
 
 
 def _named(files: Sequence[File]) -> str:
@@ -200,7 +215,7 @@ def _changes(
     if before is None:
         return _Changes([replace(file, snapshot=SnapshotFile(changed)) for file in files], now, counted(len(rows), "row"))
     gone = before.filter(pa.array(changes.deleted))
-    if digests.faulty:
+    if digests.faulty and len(gone):
         now, gone = pa.concat_tables([now, gone]), gone.slice(0, 0)
     upserted = rows.filter(pa.array(changes.upserted))
     made = list[File]()

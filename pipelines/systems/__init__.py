@@ -11,6 +11,8 @@ import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from beam_joins.pipelines.base.extras import MissingExtra
+
 if TYPE_CHECKING:
     from beam_joins.pipelines.systems.delta.read_delta import ReadDelta
     from beam_joins.pipelines.systems.delta.write_delta import WriteDelta
@@ -64,9 +66,26 @@ _SYSTEMS: Final = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return loaded(name)
+    except MissingExtra as error:  # so that "import *" gives the others
+        return _without_extra(name, str(error))
+
+
+def loaded(name: str) -> Any:
+    """The reader or writer of a name. Raises MissingExtra for one that needs a package which is not installed."""
     file = re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
     system = next((f"{system}." for system, names in _SYSTEMS.items() if name in names), "")
     return getattr(import_module(f"beam_joins.pipelines.systems.{system}{file}"), name)
+
+
+def _without_extra(name: str, why: str) -> type[Any]:
+    """A class in the place of a reader or writer, whose construction says what is missing."""
+
+    def refuse(*args: Any, **options: Any) -> None:
+        raise MissingExtra(why)
+
+    return type(name, (), {"__init__": refuse, "__doc__": why})
 
 
 def __dir__() -> list[str]:

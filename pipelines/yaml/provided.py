@@ -34,12 +34,13 @@ _ERROR_HANDLING: Final = YamlOption(
 
 
 def __getattr__(name: str) -> Callable[..., beam.PTransform[Any, Any]]:
-    for module in (beam_joins, io):
-        if name in module.__all__:
-            try:
-                return provided(getattr(module, name))
-            except ImportError as error:  # of an extra, which no pipeline without this transform needs
-                return partial(_refused, error)
+    if name in beam_joins.__all__:
+        return provided(getattr(beam_joins, name))
+    if name in io.__all__:
+        try:
+            return provided(io.loaded(name))
+        except ImportError as error:  # of an extra, which no pipeline without this transform needs
+            return partial(_refused, error)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -168,6 +168,17 @@ def test_without_either_the_time_is_that_of_the_last_write() -> None:
         os.utime(f"in/{day}.csv", ns=(at(day) * 1000, at(day) * 1000))
     changes = run("in/*.csv", state=None, timestamp_in_path=None, min_share=0)
     assert as_set(changes) == between({}, {1: row(1)}, at(0)) | between({1: row(1)}, {2: row(2)}, at(1))
+    os.utime("in/1.csv", ns=(at(0) * 1000, at(0) * 1000))
+    with pytest.raises(InputError, match="in/0.csv and in/1.csv were written at the same time, .*: give timestamp_in_path="):
+        run("in/*.csv", state=None, timestamp_in_path=None, min_share=0)
+
+
+def test_snapshots_may_be_empty() -> None:
+    for day, rows in enumerate([[], [row(1)], [], [row(1)]]):
+        written(path_of(day, "parquet"), rows)
+        assert len(run("in", min_share=0)) == (day > 0)
+    Path(path_of(4, "jsonl")).touch()
+    assert [each.new for each in run("in", min_share=0)] == [None]
 
 
 def test_a_corrected_last_snapshot_is_compared_with_what_it_was() -> None:

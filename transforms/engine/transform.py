@@ -9,7 +9,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import TypeOptions
 from apache_beam.pvalue import AsSideInput, PCollection, PValue
 
-from beam_joins.functions.user_functions import require_returns
+from beam_joins.functions.user_functions import require_returns, require_takes
 from beam_joins.transforms.engine.construction.applied_transforms import collections_in
 from beam_joins.transforms.engine.construction.fingerprints import displayed
 from beam_joins.transforms.engine.construction.pipeline_changes import OF_TABLES, Rules
@@ -23,6 +23,12 @@ _REMEDIES = {
     "DeferredDataFrame": ": apply apache_beam.dataframe.convert.to_pcollection",
 }
 """What to do with values of some classes in place of collections."""
+_CALLED_WITH = {
+    **dict.fromkeys(("predicate", "fn", "group_by", "of", "foreign_key", "foreign_keys"), (2, "the key and the value")),
+    **dict.fromkeys(("add", "subtract"), (2, "the aggregate and the value")),
+    "shift": (1, "the window"),
+}
+"""The number of arguments of functions, by their options, and what they are."""
 
 
 In = TypeVar("In")
@@ -34,12 +40,14 @@ class Transform(beam.PTransform[In, Out]):
 
     A subclass says by ``rules`` what becomes of its state where another pipeline goes on, and by ``table_stage`` which of its
     stages stores the rows of the table that it makes. ``streams`` is the number of its inputs, the first ones, that are no tables.
-    ``reader`` are the options of the reader that it is a part of, as far as its state depends on them.
+    ``called_with`` are the arguments of functions, by options. ``reader`` are the options of the reader that it is a part of, as
+    far as its state depends on them.
     """
 
     rules: ClassVar[Rules] = OF_TABLES
     table_stage: ClassVar[str | None] = None
     streams: ClassVar[int] = 0
+    called_with: ClassVar[Mapping[str, tuple[int, str]]] = _CALLED_WITH
     reader: Mapping[str, Any] = MappingProxyType({})
 
     if TYPE_CHECKING:  # Beam's own operators have no types, so that what (left, right) | join gives would not be known
@@ -75,6 +83,8 @@ class Transform(beam.PTransform[In, Out]):
         made._options = {**dict(zip(positional, args, strict=False)), **options}
         for name, value in made._options.items():
             require_returns(name, value)
+            if called_with := cls.called_with.get(name):
+                require_takes(name, value, *called_with)
         return made
 
     def display_data(self) -> dict[str, Any]:

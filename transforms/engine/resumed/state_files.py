@@ -209,7 +209,10 @@ class StateFiles:
             self._take_lease()
         if not self.is_local or self._lock is not None:
             return
-        os.makedirs(self.root, mode=0o700, exist_ok=True)
+        try:
+            os.makedirs(self.root, mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise StateRefused(f"{self.root} cannot be the folder of a state ({cause(error)}): name another one") from error
         if os.stat(self.root).st_mode & stat.S_IWOTH:
             raise StateRefused(f"anybody may write into {self.root}, and what is there is trusted: chmod o-w {self.root}")
         lock = FileLock(self.path(_LOCK))

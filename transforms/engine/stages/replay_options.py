@@ -1,10 +1,12 @@
 """The pipeline options of the engine, and the settings that follow from them."""
 
 import logging
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
+from apache_beam import Pipeline
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 from apache_beam.pvalue import PBegin, PCollection
 
@@ -19,6 +21,9 @@ from beam_joins.transforms.engine.stages.partitions import CORES, DEFAULT_PARTIT
 BROADCAST_BYTES = 32 << 20
 REMEMBER_DELETES = 2 * 24 * 60 * 60
 MEMORY_MB = 512
+_PREFIX = "beam_joins_"
+_READ = "_beam_joins_options_read"
+"""The name under which a pipeline remembers that its options were looked at."""
 _log = logging.getLogger(__name__)
 
 
@@ -110,8 +115,23 @@ def has_one_turn(pcoll: PCollection[Any]) -> bool:
     return bool(pcoll.is_bounded) and folder_for(pcoll) is None
 
 
+def require_options(pipeline: Pipeline) -> None:
+    """Raise ``ValueError`` for an option of a pipeline that begins as those of the engine, and is none of them: Beam ignores it."""
+    if getattr(pipeline, _READ, False):
+        return
+    names = [name.removeprefix(_PREFIX) for name in PipelineOptions([]).get_all_options() if name.startswith(_PREFIX)]
+    for option in pipeline.options.get_all_options(retain_unknown_options=True):
+        name = option.removeprefix(_PREFIX)
+        if option.startswith(_PREFIX) and name not in names:
+            meant = get_close_matches(name, names, 1)
+            hint = f"do you mean --{_PREFIX}{meant[0]}?" if meant else f"choose among {', '.join(f'--{_PREFIX}{n}' for n in names)}"
+            raise ValueError(f"there is no option --{option}: {hint}")
+    setattr(pipeline, _READ, True)
+
+
 def folder_for(pcoll: PCollection[Any] | PBegin) -> StateFolder | None:
     """The folder for the state of the pipeline's runs; ``None`` without one."""
+    require_options(pcoll.pipeline)
     options = pcoll.pipeline.options.view_as(ReplayOptions)
     folder = folder_of(pcoll.pipeline, options.beam_joins_state)
     if folder is not None:
