@@ -96,6 +96,7 @@ setup(
     python_requires=">=3.11,<3.14",
     cmdclass={"build_py": BuildOfCommit},
     packages=find_packages(include=["beam_joins*"]),
+    package_dir={"": "."},  # an editable install is a path then, which type checkers follow
     entry_points={"console_scripts": ["beam-joins=beam_joins.pipelines.commands.programs:main"]},
     package_data={
         "": ["py.typed"],

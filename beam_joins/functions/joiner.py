@@ -141,7 +141,8 @@ def joiner_in_columns(
         function = functions.function("joiner", joiner)
         return _by_column(lambda *values: function(*map(batch_of, values)), types)
     if callable(joiner):
-        require_takes("joiner", joiner, len(names), f"the {' and the '.join(names)} value")
+        few = f"the {' and the '.join(names)} value"
+        require_takes("joiner", joiner, len(names), few if len(names) <= len(SIDES) else f"the values of {', '.join(names)}")
         return TypedJoin(_by_record(joiner, functions, schema, len(names)), kind)
     values = f"the {' and the '.join(names)} value" if len(names) <= len(SIDES) else f"{len(names)} values, of {', '.join(names)}"
     raise ValueError(

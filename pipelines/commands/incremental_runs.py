@@ -33,8 +33,9 @@ from beam_joins.pipelines.commands.result_options import (
 )
 from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.commands.spooled_inputs import spooled
-from beam_joins.pipelines.commands.summary import Summary
+from beam_joins.pipelines.commands.summary import LATE, STALE, Summary
 from beam_joins.pipelines.formats.file_parts import File
+from beam_joins.pipelines.results.counts import Tally, add_up
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output
 from beam_joins.pipelines.results.publication import Move
 from beam_joins.pipelines.results.write_parts import Report
@@ -145,6 +146,8 @@ class IncrementalRuns:
             with Staging(outputs) as staging:
                 report: Report
                 report, outputs, anew = run_job(job, outputs, staging, start, progress, folder)
+                if self._args.on_late == "fail":
+                    _refuse_late(report.tallies)
                 with progress.phase("finishing"):
                     moves = _whole(staging, outputs, report)
                     for side, files in in_folders.items():
@@ -232,6 +235,15 @@ class IncrementalRuns:
                 "changes, or move it away"
             )
         return ResultRows(job).output(name, f"--{name}", path, "rows" if name == LATEST else changes_as(self._args), place)
+
+
+def _refuse_late(tallies: Sequence[Tally]) -> None:
+    """Raise InputError for late records that were not applied."""
+    for (place, what), tally in add_up(tallies).items():
+        if what == STALE:
+            came = f"{counted(tally.records, 'record')} came late and {'is' if tally.records == 1 else 'are'} {LATE[STALE]}"
+            remedy = "nothing of this run counts; --on-late=drop goes on without such records"
+            raise InputError(f"{place}: {came} ({STALE}): {remedy}")
 
 
 def _whole(staging: Staging, outputs: Sequence[Output], report: Report) -> list[Move]:

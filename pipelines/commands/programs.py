@@ -38,8 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     called = _parser().parse_args(arguments[:1]).program
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # programs say what fails in one sentence
+    logging.getLogger().addFilter(_says_something)
     module = import_module(f"beam_joins.pipelines.{called}")
     return int(module.main(arguments[1:]))
+
+
+def _says_something(record: logging.LogRecord) -> bool:
+    """Whether a message of Beam's is of use: that the packages of Google are not installed is none where nobody needs them."""
+    return not record.getMessage().startswith("apitools not found")
 
 
 class _Version(argparse.Action):

@@ -99,6 +99,12 @@ def add_result_options(parser: argparse.ArgumentParser, spec: CommandSpec) -> No
         "forgotten, and the result is made anew. May be repeated. Other options of the result may change with "
         "--beam_joins_changed=rebuild, which makes it anew from stored rows",
     )
+    group.add_argument(
+        "--on-late",
+        choices=("drop", "fail"),
+        default="drop",
+        help="late records that are not applied, as their row has a later change: drop and count them, or fail (default: %(default)s)",
+    )
     group.add_argument("--follow", action="store_true", help="repeat the run until SIGINT or SIGTERM")
     group.add_argument(
         "--every",
@@ -122,7 +128,9 @@ def check_result_options(args: argparse.Namespace, spec: CommandSpec) -> None:
     if args.output_records and not args.output and not args.changes:
         raise InputError("--output-records says how --output or --changes is written: give one of them too")
     if not args.state_dir:
-        for value, option in ((args.changes, "--changes"), (args.follow, "--follow"), (args.read_again, "--read-again")):
+        fails = args.on_late == "fail"
+        of_runs = {"--changes": args.changes, "--follow": args.follow, "--read-again": args.read_again, "--on-late=fail": fails}
+        for option, value in of_runs.items():
             if value:
                 raise InputError(f"{option} is for incremental runs: give --state-dir too")
         return

@@ -36,9 +36,10 @@ PASSED_OVER: Final = {
     "skipped_empty_transaction": "transactions without a change: of other tables, or a TRUNCATE, which format 1 of "
     "wal2json does not show, and format 2 does",
 }
+STALE: Final = "late_stale"
 LATE: Final = {
     "late_applied": "at or before the end of the last run: applied behind it",
-    "late_stale": "older than the row's last change or a truncate, or of an absent row and older than a "
+    STALE: "older than the row's last change or a truncate, or of an absent row and older than a "
     "delete that --beam_joins_remember_deletes keeps no longer: not applied",
 }
 ROWS: Final = "rows"

@@ -150,13 +150,19 @@ def test_the_tutorial_names_all_extras_and_all_packages_but_those_of_google_and_
 
 
 @pytest.mark.build
-def test_an_editable_install_follows_the_links_and_adds_no_other_name(tmp_path, beside):
+def test_an_editable_install_follows_the_links_and_gives_type_checkers_the_types(tmp_path, beside):
     (tmp_path / "source").mkdir()
     source = checkout(tmp_path / "source")
     python = environment(tmp_path / "environment", "--editable", source) / "python"
     code = "import beam_joins.pipelines.runners.jars as jars; print(jars.__file__, len(jars.locked_jars()) > 100)"
     assert run(python, "-c", code, directory=beside).stdout == f"{source}/beam_joins/pipelines/runners/jars.py True\n"
-    assert "No module named 'transforms'" in run(python, "-c", "import transforms", directory=python.parent).stderr
+    user = tmp_path / "user.py"
+    user.write_text('from beam_joins import CountTable\n\nCountTable(group="city")\n')
+    checked = run(
+        sys.executable, "-m", "mypy", "--python-executable", python, "--cache-dir", tmp_path / "cache", user, directory=beside
+    )
+    assert 'Unexpected keyword argument "group" for "CountTable"' in checked.stdout
+    assert "import-not-found" not in checked.stdout
 
 
 def test_the_command_has_a_version_and_help_without_beam_and_names_itself_as_it_was_called(installed, beside):

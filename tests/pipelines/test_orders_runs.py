@@ -195,6 +195,21 @@ def test_late_records_are_counted_and_the_table_is_right_from_then_on(run: Run) 
     assert sorted(row["amount"] for row in records(Path("out/latest.jsonl"))) == [1.5, 7]
 
 
+def test_late_records_that_are_not_applied_may_fail_a_run_which_then_counts_for_nothing(run: Run) -> None:
+    arrive(1, {"orders": [{**GOOD, "lsn": 5}, {**GOOD, "order_id": 2, "lsn": 9}], "customers": [CUSTOMER]})
+    assert run(*BOTH, "--on-late=fail").code == 0
+    arrive(2, {"orders": [{**GOOD, "amount": 7, "lsn": 6}], "customers": []})
+    assert run(*BOTH, "--on-late=fail").code == 0
+    before = Path("out/latest.jsonl").read_bytes()
+    arrive(3, {"orders": [{**GOOD, "order_id": 2, "lsn": 3}], "customers": []})
+    ran = run(*BOTH, "--on-late=fail")
+    assert (ran.code, "orders: 1 record came late and is older than" in ran.err) == (2, True), ran.err
+    assert ran.err.endswith("(late_stale): nothing of this run counts; --on-late=drop goes on without such records\n")
+    assert Path("out/latest.jsonl").read_bytes() == before
+    assert not Path("out/changes/changes-000003.jsonl").exists()
+    assert run(*BOTH).code == 0
+
+
 @pytest.mark.slow
 def test_types_of_csv_columns_stay_those_of_the_first_run(run: Run) -> None:
     arrive(1, {"orders": [{**GOOD, "note": "x7", "lsn": 5}], "customers": [CUSTOMER]}, "csv")

@@ -298,7 +298,7 @@ def test_a_collection_of_pairs_is_no_table(direct):
     [
         *((lambda each=each: each(pair, foreign_key="id"), 2) for each in (ForeignKeyJoin, OneToManyJoin)),
         *((lambda each=each: each(pair), 2) for each in (TableTableJoin, WindowedTableJoin)),
-        *((lambda each=each: each(lambda key, value: value), 1) for each in (MapTable, WindowedTableToStream)),
+        *((lambda each=each: each(lambda *values: values), 1) for each in (MapTable, WindowedTableToStream)),
         *((each, 1) for each in (LatestTable, TableToChanges, TableToRows, TableToStream)),
         (lambda: CountTable(group_by="id"), 1),
     ],
@@ -348,7 +348,7 @@ def test_tables_that_do_not_fit_a_join_are_refused(direct):
     for label, tables, join, complaint in [
         ("a", (views, words), TableTableJoin(pair), "use WindowedTableJoin"),
         ("b", (words, pages), TableTableJoin(pair), "never equal"),
-        ("b of three", (words, words, pages), TableTableJoin(pair, tables=["a", "b", "c"]), "never equal"),
+        ("b of three", (words, words, pages), TableTableJoin(lambda a, b, c: a, tables=["a", "b", "c"]), "never equal"),
         ("two of three", (words, words), TableTableJoin(pair, tables=["a", "b", "c"]), r"takes 3 tables: \(a, b, c\)"),
         ("other names", {"a": words, "x": words}, TableTableJoin(pair, tables=["a", "b"]), r"takes two tables: \(a, b\)"),
         ("c", (words, words), WindowedTableJoin(pair), "no windowed table"),
