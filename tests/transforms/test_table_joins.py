@@ -349,7 +349,7 @@ def test_tables_that_do_not_fit_a_join_are_refused(direct):
         ("a", (views, words), TableTableJoin(pair), "use WindowedTableJoin"),
         ("b", (words, pages), TableTableJoin(pair), "never equal"),
         ("b of three", (words, words, pages), TableTableJoin(lambda a, b, c: a, tables=["a", "b", "c"]), "never equal"),
-        ("two of three", (words, words), TableTableJoin(pair, tables=["a", "b", "c"]), r"takes 3 tables: \(a, b, c\)"),
+        ("two of three", (words, words), TableTableJoin(lambda a, b, c: a, tables=["a", "b", "c"]), r"takes 3 tables: \(a, b, c\)"),
         ("other names", {"a": words, "x": words}, TableTableJoin(pair, tables=["a", "b"]), r"takes two tables: \(a, b\)"),
         ("c", (words, words), WindowedTableJoin(pair), "no windowed table"),
         ("d", (views, words), WindowedTableJoin(pair, shift=lambda w: w), "both tables must be windowed"),
