@@ -7,6 +7,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -38,12 +39,13 @@ def run_command(spec: CommandSpec, argv: Sequence[str] | None = None) -> int:
     """
     # gRPC reads it while it is imported, and would tell standard error about connections that end
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    progress, exports = Progress(), None
+    progress, exports, absent = Progress(), None, list[str]()
     with interruptible() as interruption:
         try:
             with progress.phase("start-up"):
                 args = parse(spec, argv)
                 check_descriptions(args, spec)
+                absent = _absent_folders(args)
                 exports = Exports(spec, args, progress)
                 interruption.at_second = args.follow
                 check_result_options(args, spec)
@@ -64,11 +66,25 @@ def run_command(spec: CommandSpec, argv: Sequence[str] | None = None) -> int:
             finally:
                 if exports is not None:
                     exports.failed(str(sentence), interrupted=interruption.has_raised)
+            for folder in absent:
+                with suppress(OSError):  # it has files, or was not made
+                    os.rmdir(folder)
             print(f"{program(spec.command)}: {sentence}", file=sys.stderr)
             if interruption.has_raised:
                 leave_threads_behind(code)
             return code
     return 0
+
+
+def _absent_folders(args: Namespace) -> list[str]:
+    """The folders of results that are not there, each behind those in it."""
+    folders = list[str]()
+    for path in (args.changes, args.output, args.latest):
+        folder = "" if not path or "://" in path else path
+        while folder and not os.path.lexists(folder):
+            folders.append(folder)
+            folder = os.path.dirname(folder)
+    return folders
 
 
 def _take_changes(args: Namespace, options: "PipelineOptions") -> None:

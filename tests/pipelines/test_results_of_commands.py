@@ -181,3 +181,16 @@ def test_a_result_that_makes_no_sense_is_refused_in_a_sentence_and_nothing_is_le
     for more in ([], ["--dry-run"]):
         assert sentence in refused(beam_joins("join", *arguments, *more))
         assert {*Path().iterdir()} == before
+
+
+@pytest.mark.parametrize("state", [[], ["--state-dir=s"]])
+def test_a_run_that_is_refused_leaves_no_folders_of_results(beam_joins: Run, state: list[str]) -> None:
+    Path("in.jsonl").write_text('{"id":1,"lsn":1}\nno JSON\n')
+    Path("there").mkdir()
+    results = ["--changes=there/out" if state else "--output=a/b/out.jsonl", "--latest=a/c/d/now.jsonl"]
+    command = ["table", "--input=in.jsonl", "--timestamp-by=", "--apply-as-deletes=", *state, *results]
+    assert beam_joins(*command).code == 2
+    assert not Path("a").exists()
+    assert not [*Path("there").iterdir()]
+    assert beam_joins(*command, "--on-bad-record=drop").code == 0
+    assert Path("a/c/d/now.jsonl").read_text() == '{"id":1}\n'
