@@ -1,7 +1,7 @@
 """``ChangeBatch``: many changes of a table in Arrow columns; a table is a collection of them."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,8 @@ from beam_joins.functions.marked_functions import require_columns
 from beam_joins.keys.key_columns import factorize
 from beam_joins.keys.opaque import each_in_python, python_keys
 from beam_joins.tables.batch_text import SHOWN_ROWS, batch_text
+
+_NO_ROW = ": a table has batches of changes; TableToRows() gives its rows, TableToChanges() its changes one by one"
 
 
 class ChangeBatch:
@@ -57,6 +59,14 @@ class ChangeBatch:
         self.timestamp = timestamp
         self.position = position
         self.earlier = new.slice(0, 0) if earlier is None else earlier
+
+    if not TYPE_CHECKING:  # else type checkers would take any name
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"'ChangeBatch' object has no attribute {name!r}{_NO_ROW}", name=name, obj=self)
+
+        def __getitem__(self, at: Any) -> Any:
+            raise TypeError(f"'ChangeBatch' object has no item {at!r}{_NO_ROW}")
 
     @property
     def values(self) -> pa.Array:

@@ -1,5 +1,7 @@
 """Mistakes in a pipeline are told in one sentence while it is built, before there is a run."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins import (
     AggregateTable,
+    ChangeBatch,
     CountTable,
     FilterTable,
     ForeignKeyJoin,
@@ -25,6 +29,7 @@ from beam_joins import (
     with_key,
 )
 
+ZERO = pa.array([0])
 ONE: Callable[..., Any] = lambda value: value  # noqa: E731
 TWO: Callable[..., Any] = lambda one, other: one  # noqa: E731
 THREE: Callable[..., Any] = lambda one, other, third: one  # noqa: E731
@@ -87,6 +92,16 @@ def test_a_joiner_of_another_number_of_arguments_is_told_when_it_is_applied(how:
     )
     with pytest.raises(ValueError, match=rf"joiner=<lambda>\(.*\) is called with {says}$"):
         _ = tables | TableTableJoin(joiner, how=how)
+
+
+def test_a_batch_of_a_table_that_is_taken_for_a_row_says_what_gives_rows() -> None:
+    (batch,) = [ChangeBatch(key=pa.array([1]), new=pa.array([1]), before=pa.array([None], pa.int64()), timestamp=ZERO, position=ZERO)]
+    for taken in (lambda: batch.amount, lambda: batch[0]):  # type: ignore[attr-defined, index]
+        with pytest.raises((AttributeError, TypeError), match=r"a table has batches of changes; TableToRows\(\) gives its rows"):
+            taken()
+    assert pickle.loads(pickle.dumps(batch)).key.equals(batch.key)
+    assert copy.copy(batch).new is batch.new
+    assert not hasattr(batch, "amount")
 
 
 def table(*options: str) -> Any:
