@@ -102,25 +102,42 @@ ROWS = st.dictionaries(
 @given(
     histories=st.lists(ROWS, min_size=1, max_size=4),
     cuts=st.sets(st.integers(1, 3)),
+    corrections=st.dictionaries(st.integers(0, 3), ROWS),
     suffix=st.sampled_from(["csv", "jsonl", "parquet", "avro"]),
     shuffled=st.randoms(use_true_random=False),
 )
-def test_the_changes_are_those_between_the_snapshots_wherever_the_runs_are_cut(
-    histories: list[Rows], cuts: set[int], suffix: str, shuffled: Any, tmp_path_factory: pytest.TempPathFactory
+def test_the_changes_are_those_between_the_snapshots_wherever_the_runs_are_cut_and_whichever_are_corrected(
+    histories: list[Rows],
+    cuts: set[int],
+    corrections: dict[int, Rows],
+    suffix: str,
+    shuffled: Any,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     os.chdir(tmp_path_factory.mktemp("run"))
-    histories = [{1: row(1), **{key: {**each, "id": key} for key, each in rows.items()}} for rows in histories]  # a row says types
-    quoted = [{key: {**each, "name": each["name"] and each["name"].rstrip(",")} for key, each in rows.items()} for rows in histories]
-    snapshots = quoted if suffix == "csv" else histories
+
+    def export(day: int, rows: Rows) -> Rows:
+        named = {key: {**each, "id": key} for key, each in rows.items()}
+        if suffix == "csv":
+            named = {key: {**each, "name": each["name"] and each["name"].rstrip(",")} for key, each in named.items()}
+        now = {9: row(9), **named}  # this row says types
+        lines = list(now.values())
+        shuffled.shuffle(lines)
+        written(path_of(day, suffix), lines)
+        return now
+
     expected, made, before = set[tuple[Any, ...]](), list[Change[Any, Any]](), dict[Any, dict[str, Any]]()
-    for day, now in enumerate(snapshots):
-        rows = list(now.values())
-        shuffled.shuffle(rows)
-        written(path_of(day, suffix), rows)
+    for day, rows in enumerate(histories):
+        now = export(day, rows)
         expected |= between(before, now, at(day))
         before = now
-        if day + 1 in cuts or day + 1 == len(snapshots):
+        if day + 1 in cuts or day + 1 == len(histories):
             made += run(f"in/*.{suffix}", min_share=0)
+            if day in corrections:
+                now = export(day, corrections[day])
+                expected |= between(before, now, at(day) + 1)
+                before = now
+                made += run(f"in/*.{suffix}", min_share=0)
     assert as_set(made) == expected
     assert len(made) == len(expected)
     assert content(made) == before
