@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,32 @@ _DECIMAL_BITS: Final = 128
 _UUID_BYTES: Final = 16
 _HYPHENS: Final = (8, 12, 16, 20)
 _IN_MICROSECONDS: Final = {pa.time64("ns"): pa.time64("us"), pa.duration("ns"): pa.duration("us")}
+
+
+if TYPE_CHECKING or hasattr(pa, "JsonType"):
+    JsonType = pa.JsonType
+    JSON_TYPE = pa.json_(pa.string())
+else:  # before PyArrow 19
+
+    class JsonType(pa.ExtensionType):
+        """Arrow's extension type of JSON texts."""
+
+        def __init__(self) -> None:
+            super().__init__(pa.string(), "arrow.json")
+
+        def __hash__(self) -> int:
+            return hash(self.extension_name)
+
+        def __arrow_ext_serialize__(self) -> bytes:
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> "JsonType":
+            return cls()
+
+    JSON_TYPE = JsonType()
+    pa.unregister_extension_type(JSON_TYPE.extension_name)  # the one of C++, which Python does not know
+    pa.register_extension_type(JSON_TYPE)
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -33,7 +59,7 @@ def is_uuid(kind: pa.DataType) -> bool:
 
 def is_json(kind: pa.DataType) -> bool:
     """Whether values of a type are JSON texts."""
-    return bool(isinstance(kind, pa.JsonType))
+    return isinstance(kind, JsonType)
 
 
 def is_list(kind: pa.DataType) -> bool:

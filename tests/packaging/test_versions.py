@@ -54,6 +54,11 @@ def test_it_installs_imports_and_joins(versions: Versions, wheel: Path, tmp_path
     joined = run(python.parent / "beam-joins", "orders", "--output", "out.jsonl", "--runner=DirectRunner", directory=tmp_path)
     assert joined.returncode == 0, joined.stderr
     assert (tmp_path / "out.jsonl").stat().st_size > 0
+    (tmp_path / "nested.jsonl").write_text('{"id":1,"v":{"a":1},"lsn":1}\n{"id":2,"v":[1],"lsn":2}\n')
+    nested = ["table", "--input=nested.jsonl", "--timestamp-by=", "--apply-as-deletes=", "--latest=nested.csv", "--state-dir=state"]
+    made = run(python.parent / "beam-joins", *nested, directory=tmp_path)
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "nested.csv").read_text() == '"id","v"\n1,"{""a"":1}"\n2,"[1]"\n'
     done = run(python, "-m", "pip", "install", "--quiet", *versions.asked[:2], "pytest", directory=tmp_path)
     assert done.returncode == 0, done.stderr
     examples = run(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from beam_joins.columns.sorting import valid
 from beam_joins.errors import OutputError
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
-from beam_joins.values.arrow_types import is_json, is_list, is_uuid, items_of, lists_of, uuid_texts
+from beam_joins.values.arrow_types import JSON_TYPE, is_json, is_list, is_uuid, items_of, lists_of, uuid_texts
 
 NULL: Final = b"null"
 _LONG_DIGITS: Final = 19
@@ -84,7 +84,7 @@ def json_column(texts: pa.Array) -> pa.Array:
     >>> texts_of(json_column(pa.array([b"1.50", None]))).to_pylist()
     [b'1.50', None]
     """
-    return pa.ExtensionArray.from_storage(pa.json_(pa.string()), texts.cast(pa.string()))
+    return pa.ExtensionArray.from_storage(JSON_TYPE, texts.cast(pa.string()))
 
 
 def is_nested(kind: pa.DataType) -> bool:

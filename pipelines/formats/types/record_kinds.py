@@ -21,7 +21,7 @@ from beam_joins.pipelines.formats.types.column_kind import (
     whole_digits,
 )
 from beam_joins.pipelines.formats.types.exact_json import object_text
-from beam_joins.values.arrow_types import without_uuids
+from beam_joins.values.arrow_types import JSON_TYPE, without_uuids
 
 Schema: TypeAlias = dict[str, Any]
 _PLAIN: Final = {
@@ -170,5 +170,5 @@ def _inner_kind(type_: dict[str, Any], named: dict[str, Any]) -> Kind:
         def text(map_: Any) -> bytes:
             return object_text(map_, (msgspec.Raw(b"null" if each is None else value(each)) for each in map_.values()))
 
-        return Kind(pa.json_(pa.string()), text)
+        return Kind(JSON_TYPE, text)
     return _avro_kind(type_["type"], named)

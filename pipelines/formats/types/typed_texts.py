@@ -18,7 +18,7 @@ from beam_joins.pipelines.formats.types.column_kind import text_of
 from beam_joins.pipelines.formats.types.exact_json import BytesText, loads
 from beam_joins.pipelines.formats.types.json_members import columns_of_members
 from beam_joins.pipelines.formats.types.json_text import content_of, joined, json_column
-from beam_joins.values.arrow_types import is_json
+from beam_joins.values.arrow_types import JSON_TYPE, is_json
 from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace, exact_column
 
@@ -244,7 +244,7 @@ def type_of_values(values: list[Any]) -> pa.DataType:
     if len(kinds) == 1 and (type_ := _TYPES.get(next(iter(kinds)))) is not None:
         return type_
     if not kinds or not kinds <= {int, float, Decimal}:
-        return pa.json_(pa.string()) if kinds & {dict, list} else pa.string()
+        return JSON_TYPE if kinds & {dict, list} else pa.string()
     if kinds == {int} and all(_LEAST <= value <= _MOST for value in values):
         return pa.int64()
     if Decimal not in kinds and all(not isinstance(value, int) or abs(value) <= 1 << 53 for value in values):
