@@ -151,7 +151,7 @@ def _require_whole(changelog: Changelog, last: LastSnapshot | None, files: Seque
 
 
 def _digests(changelog: Changelog, files: Sequence[File], time: int, before: pa.Table | None) -> _Digests:
-    """The rows of a snapshot. Raises InputError for rows of another time, and for two unlike rows of a key."""
+    """The rows of a snapshot. Raises InputError for rows of another time."""
     columns, kinds = changelog.columns, _kinds(changelog, before)
     plan = ReadPlan(columns=columns, key=kinds, key_names=columns.key, members=changelog.rows_have, forms=(JSON,))
     keys, digests, places, faulty = list[pa.Array](), list[bytes](), list[Ints](), list[tuple[int, int, int]]()
@@ -220,15 +220,20 @@ def _changes(
     upserted = rows.filter(pa.array(changes.upserted))
     made = list[File]()
     for number, file in enumerate(files):
-        of_file = upserted.filter(pa.array(integers(upserted["file"]) == number)).select([PART_START, IN_PART])
-        bad = [(start, place) for of, start, place in digests.faulty if of == number]
-        more = pa.table({PART_START: [start for start, _ in bad], IN_PART: [place for _, place in bad]}, of_file.schema)
-        places = _written(folder, pa.concat_tables([of_file, more]))
+        places = "" if changes.upserted.all() else _written(folder, _places(upserted, digests.faulty, number))
         is_deleting = not number and len(gone)
         deleted = _written(folder, _columns_of(combine_chunks(gone["key"]), changelog.columns.key)) if is_deleting else ""
         made.append(replace(file, snapshot=SnapshotFile(changed, places, deleted)))
     for_bad = f", and {counted(len(digests.faulty), 'bad record')}, for which none is deleted" if digests.faulty else ""
     return _Changes(made, now, f"{counted(len(rows), 'row')}, {len(upserted):,} inserted or updated, {len(gone):,} deleted{for_bad}")
+
+
+def _places(upserted: pa.Table, faulty: Sequence[tuple[int, int, int]], number: int) -> pa.Table:
+    """The places of the rows of a file that are read: those that are inserted or updated, and bad records, for the run to report."""
+    of_file = upserted.filter(pa.array(integers(upserted["file"]) == number)).select([PART_START, IN_PART])
+    bad = [(start, place) for of, start, place in faulty if of == number]
+    more = pa.table({PART_START: [start for start, _ in bad], IN_PART: [place for _, place in bad]}, of_file.schema)
+    return pa.concat_tables([of_file, more])
 
 
 def _twice(changelog: Changelog, files: Sequence[File], rows: pa.Table, twice: tuple[int, int]) -> str:

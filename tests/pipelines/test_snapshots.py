@@ -480,6 +480,18 @@ def test_a_run_that_does_not_end_well_leaves_the_last_snapshot_as_it_was() -> No
     assert as_set(run("in")) == between({1: row(1)}, {1: row(1, "b")}, at(1))
 
 
+def test_a_file_that_changes_between_its_comparison_and_the_run_is_refused() -> None:
+    written(path_of(0), [row(1), row(2)])
+    run("in")
+    written(path_of(1), [row(1, "b"), row(2)])
+    pipeline = beam.Pipeline(options=PipelineOptions(["--beam_joins_state=state", "--beam_joins_partitions=2"]))
+    _ = pipeline | "read" >> ReadSnapshots("in", key="id", timestamp_in_path="%Y-%m-%d") | "changes" >> TableToChanges()
+    written(path_of(1), [row(2), row(1, "c")])
+    with pytest.raises(InputError, match="rows-2026-03-02.csv was written or removed while it was read"):
+        pipeline.run()
+    assert as_set(run("in")) == between({1: row(1)}, {1: row(1, "c")}, at(1))
+
+
 def test_a_state_in_a_store_has_the_last_snapshot(store: Store) -> None:
     for day, rows in enumerate(["1,a\n2,b\n", "2,b\n3,c\n"]):
         store.put(f"bucket://in/rows-{FIRST + dt.timedelta(day)}.csv", f"id,name\n{rows}".encode())
