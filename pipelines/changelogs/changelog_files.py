@@ -85,11 +85,11 @@ def files_of(name: str, pattern: str, columns: Columns, *, folders: bool = False
         _require_plain(name, pattern, ())
         raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
     files = find_files(name, pattern, columns.envelopes)
-    delimiter, encoding = columns.csv
     for option, is_given in {
         "schema": columns.declared and not columns.enveloped,
-        "delimiter": delimiter,
-        "encoding": encoding,
+        "delimiter": columns.csv.delimiter,
+        "encoding": columns.csv.encoding,
+        "column_formats": columns.csv.formats,
     }.items():
         if files and is_given and not any(option in file.reader.options for file in files):
             having = [each for each in FORMATS if option in each.format.reader.options]

@@ -20,6 +20,7 @@ from beam_joins.pipelines.changelogs.sampling import (
 )
 from beam_joins.pipelines.changelogs.tombstones_in_files import Beginning
 from beam_joins.pipelines.formats.changelog_columns import WITHIN, Columns, reference_at
+from beam_joins.pipelines.formats.column_formats import formats_by
 from beam_joins.pipelines.formats.csv_schema import Layout, written_name
 from beam_joins.pipelines.formats.envelopes.inferred_key import NOTHING, Evidence
 from beam_joins.pipelines.formats.envelopes.readers import NOT_READ, SHOWN_BY
@@ -32,6 +33,8 @@ from beam_joins.pipelines.formats.types.exact_json import BytesText
 PART_BYTES: Final = 16 << 20
 _MISFITS, _LONGEST = 3, 40
 """The numbers of columns of text that remarks name, and of characters of a value there."""
+_READINGS: Final = 10
+"""The number of columns that may be in formats, of those that remarks name: each is an option to be taken over."""
 _EXAMPLES: Final = 3
 """The most columns that a sentence gives as examples."""
 _ORDER_NEEDED: Final = "incremental runs need a time or a sequence, by which later rows replace earlier ones"
@@ -145,6 +148,20 @@ class Changelog:
             remarks.append(f"column '{each.column}' is text because of {where} ({named} makes it a bad record)")
         if len(misfits) > _MISFITS:
             remarks.append(f"of {self.name} {counted(len(misfits) - _MISFITS, 'more column')} became text because of one value")
+        return [*remarks, *self._readings()]
+
+    def _readings(self) -> list[str]:
+        """The remarks on columns whose texts may be numbers, times or truth in formats."""
+        readings = {each.column: (each, dict(file.layout)) for file in reversed(self.files) for each in file.readings}
+        flag, remarks = self.columns.flag("column_formats"), list[str]()
+        for each, kinds in itertools.islice(readings.values(), _READINGS):
+            is_kind = "text" if kinds[each.column] == "string" else kinds[each.column]
+            ways = "reads it" if len(each.formats) == 1 else "says which"
+            by = formats_by(flag, each.column, each.formats)
+            two = "" if len(each.formats) == 1 else ", which means several things"
+            remarks.append(f"column '{each.column}' of {self.name} is {is_kind}, such as {each.text[:_LONGEST]!r}{two} ({by} {ways})")
+        if len(readings) > _READINGS:
+            remarks.append(f"of {self.name} {counted(len(readings) - _READINGS, 'more column')} may be in a format ({flag})")
         return remarks
 
     def doubts(self) -> list[str]:

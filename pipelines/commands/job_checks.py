@@ -26,6 +26,7 @@ def check(job: Job, *, in_runs: bool = False) -> None:
             ("apply_as_truncates", columns.truncate),
             ("ignored", columns.ignore),
             *(("schema", column) for column, _ in (changelog.columns.declared if changelog.files else ())),
+            *(("column_formats", column) for column, _ in (columns.csv.formats if changelog.files else ())),
         )
         named = [(columns.flag(option), column) for option, column in of_record if column is not None]
         if side == 0:

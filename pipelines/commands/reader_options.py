@@ -185,6 +185,8 @@ def _value(side: Side, args: Namespace, name: str) -> Any:
     text, option = side.value_of(args, name), _OPTIONS[name]
     if "Operations" in option.annotation:
         return _operations(side, args, name)
+    if "ColumnFormats" in option.annotation:
+        return _column_formats(side, args, name)
     if text and "Span" in option.annotation:
         try:
             return seconds_of(text)
@@ -215,27 +217,44 @@ def _operations(side: Side, args: Namespace, name: str) -> str | Mapping[str, li
     return {column: [*words]}
 
 
+def _column_formats(side: Side, args: Namespace, name: str) -> dict[str, list[str]] | None:
+    """Columns, each with its formats; None where the option is absent. Raises InputError."""
+    formats: dict[str, list[str]] = {}
+    for text in side.value_of(args, name) or ():
+        column, format_ = _column_and_rest(text)
+        if not column or not format_:
+            raise InputError(f"{side.flag(name)}: {text!r} is no column with a format: write COLUMN=FORMAT, as in amount=1.234,5")
+        formats.setdefault(column, []).append(format_)
+    return formats or None
+
+
+def _column_and_rest(text: str) -> tuple[str, str | None]:
+    """A column, in double quotes where its name has a sign of equality, and the text behind that."""
+    quoted = QUOTED.match(text)
+    column, equals, rest = (text[: quoted.end()], *text[quoted.end() :].partition("=")[1:]) if quoted else text.partition("=")
+    return unquoted(column), rest if equals else None
+
+
 def column_and_words(text: str) -> tuple[str, tuple[str, ...] | None]:
     """A column and values of it; ``None`` where it stands alone.
 
     >>> column_and_words('"a=b"=d,x'), column_and_words("deleted")
     (('a=b', ('d', 'x')), ('deleted', None))
     """
-    quoted = QUOTED.match(text)
-    column, equals, listed = (text[: quoted.end()], *text[quoted.end() :].partition("=")[1:]) if quoted else text.partition("=")
-    return unquoted(column), names_in(listed) if equals else None
+    column, listed = _column_and_rest(text)
+    return column, None if listed is None else names_in(listed)
 
 
 def _is_repeated(option: DeclaredOption) -> bool:
     """Whether an option is given once for each of its values, which may have commas."""
-    return option.default == "()"
+    return option.default == "()" or "ColumnFormats" in option.annotation
 
 
 def _metavar(option: DeclaredOption) -> str:
     if "Operations" in option.annotation:
         return "COLUMN[=VALUES]" if "str" in option.annotation else "COLUMN=VALUES"
     if _is_repeated(option):
-        return "TEXT"
+        return "COLUMN=FORMAT" if "ColumnFormats" in option.annotation else "TEXT"
     if "Span" in option.annotation:
         return "TIME"
     if option.annotation == "float":

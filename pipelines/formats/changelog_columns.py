@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from beam_joins.elements.iso_times import EPOCH, NO_TIME, has_nanoseconds, micros_of_text, text_of_micros
 from beam_joins.options.operations import DELETES, NOT_NULL, NULL, UPSERTS, deletes_by, word
-from beam_joins.pipelines.formats.csv_schema import Layout
+from beam_joins.pipelines.formats.csv_schema import NOT_SAID, CsvText, Layout
 from beam_joins.pipelines.formats.types.extended_json import identity
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ class Columns:
     null), is among ``deletes``, among ``upserts``, or among ``truncates``, which empty the table and have no key; or
     among ``ignored``: such a record is no change. The last two may be of columns of their own, ``truncate`` and
     ``ignore``. ``unit`` is the unit of whole numbers in ``timestamp``, and
-    ``digits`` whether text of digits is such a number, as where the format has no numbers. ``csv`` are delimiter and
-    encoding of CSV files (empty: as these show). ``log`` is the column that names the log of the sequence (null: not
-    known), ``left_out`` the columns that a row does not have as they did not change, and ``life`` the encoded
+    ``digits`` whether text of digits is such a number, as where the format has no numbers. ``csv`` says how CSV files are
+    written. ``log`` is the column that names the log of the sequence (null: not known), ``left_out`` the columns that a row
+    does not have as they did not change, and ``life`` the encoded
     :class:`~beam_joins.tables.key_handover.Life`. ``side`` is the prefix of the options of these columns, ``orders`` for
     ``--orders-key``; empty: no prefix; None: Python. ``envelopes``: the envelopes that the rows are in, which say all
     but the key. ``snapshots``: the records are the rows of snapshots, whose times these say. ``declared`` are the types of columns
@@ -84,7 +84,7 @@ class Columns:
     truncate: str | None = None
     ignore: str | None = None
     unit: Unit = "us"
-    csv: tuple[str, str] = ("", "")
+    csv: CsvText = NOT_SAID
     digits: bool = False
     side: str | None = ""
     log: str | None = None
@@ -249,7 +249,7 @@ class Columns:
         except (ValueError, OverflowError):
             value = row.get(self.timestamp or "")
             form = ", and no text in ISO 8601 such as 2026-11-01T08:00:00" if isinstance(value, str) else ""
-            return f"column '{self.timestamp}' is not a time: {shown(value)}{form}"
+            return f"column '{self.timestamp}' is not a time: {shown(value)}{form}{self._remedy_for_text(value)}"
         if not _LEAST <= time <= _MOST:
             return f"column '{self.timestamp}' does not fit in 64 bits as microseconds: {shown(row.get(self.timestamp or ''))}"
         if self.ahead is not None and time > (latest := now() + self.ahead):
@@ -259,6 +259,17 @@ class Columns:
             remedy = f"name a column with whole numbers of nanoseconds with {self.flag('sequence_by')}"
             return f"column '{self.timestamp}' has nanoseconds, which microseconds do not order: {remedy}"
         return None
+
+    def _remedy_for_text(self, value: Any) -> str:
+        """The remedy for a time of a CSV file in another form; empty for what is none."""
+        if not self.digits or not isinstance(value, str):
+            return ""
+        from beam_joins.pipelines.formats.column_formats import formats_by, readings  # noqa: PLC0415  # with PyArrow
+
+        fitting = readings([value])
+        return (
+            fitting and f": say how it is written, with {formats_by(self.flag('column_formats'), self.timestamp or '', fitting)}"
+        ) or ""
 
     def _sequence_fault(self, row: Row) -> str | None:
         for column in (self.sequence, *self.within):

@@ -7,7 +7,7 @@ import base64
 import io
 import itertools
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -19,8 +19,17 @@ import pyarrow.csv
 
 from beam_joins.errors import OutputError
 from beam_joins.keys.key_columns import Bools
-from beam_joins.pipelines.formats.changelog_columns import WHOLE, Columns
-from beam_joins.pipelines.formats.csv_schema import DECIMAL, UNKNOWN, Layout, Misfit, written_name
+from beam_joins.pipelines.formats.changelog_columns import WHOLE, Columns, flag_of
+from beam_joins.pipelines.formats.column_formats import (
+    formats_by,
+    has_decimal_comma,
+    in_thousands,
+    kind_of,
+    plain_text,
+    plain_texts,
+    readings,
+)
+from beam_joins.pipelines.formats.csv_schema import DECIMAL, UNKNOWN, Layout, Misfit, Reading, written_name
 from beam_joins.pipelines.formats.csv_text import (
     LOOKED_AT,
     fields_or_fault,
@@ -55,9 +64,10 @@ _TEXTS: Final = ("string", UNKNOWN)
 _TRUTH: Final = {"true": True, "false": False}
 
 
-def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> tuple[Layout, tuple[Misfit, ...]]:
-    """The columns of a file and their types: those that are declared or known, the others as the first
-    megabyte has them, with the values that alone make text of a column. A file without any byte has none, and no rows.
+def with_layout(file: File, declared: Layout, remembered: Layout = ()) -> File:
+    """The file with its columns and their types: those that are declared or remembered, the others as the first
+    megabyte has them, with the values that alone make text of columns, and the formats that all of a column of text may be in. A
+    file without any byte has none, and no rows.
 
     Raises ValueError, one sentence without the path, for a file without a header and for a declared column
     that it does not have.
@@ -68,7 +78,7 @@ def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> tuple[La
         if (size := size + len(line)) > LOOKED_AT:
             break
     if not lines:  # as part files of empty partitions: it has no rows
-        return (), ()
+        return file
     names = names_in_header(file, lines[0].removeprefix(b"\xef\xbb\xbf"))
     kinds = dict(declared)
     if missing := [name for name in kinds if name not in names]:
@@ -78,15 +88,36 @@ def layout_of(file: File, declared: Layout, remembered: Layout = ()) -> tuple[La
         for n, line in enumerate(lines)
         if n and (fields := fields_or_none(line, file.delimiter)) and len(fields) == len(names)
     }
-    types, misfits = {**dict(remembered), **kinds}, []
-    for name, column in zip(names, zip(*records.values(), strict=True) if records else [()] * len(names), strict=True):
-        if name not in types:
-            types[name], odd = _type_in(pa.array([text or None for text in column], pa.string()))
-            if odd is not None:
-                at = list(records)[column.index(odd[1])]
-                place = 1 + sum(each.count(b"\n") for each in lines[:at])
-                misfits.append(Misfit(name, *odd, place, column.count(odd[1])))
-    return tuple((name, types[name]) for name in names), tuple(misfits)
+    texts = dict(zip(names, zip(*records.values(), strict=True) if records else [()] * len(names), strict=True))
+    types, misfits, formats = {**dict(remembered), **kinds}, list[Misfit](), dict(file.formats)
+    inferred = {name: column for name, column in texts.items() if name not in types}
+    for name, column in inferred.items():
+        if name in formats:
+            kind, _ = _type_in(plain_texts(pa.array(column, pa.string()), formats[name]))
+            types[name] = kind_of(formats[name]) if kind == UNKNOWN else kind
+            continue
+        types[name], odd = _type_in(pa.array([text or None for text in column], pa.string()))
+        if odd is not None:
+            at = list(records)[column.index(odd[1])]
+            place = 1 + sum(each.count(b"\n") for each in lines[:at])
+            misfits.append(Misfit(name, *odd, place, column.count(odd[1])))
+    layout = tuple((name, types[name]) for name in names)
+    unformatted = {name: [*filter(None, column)] for name, column in inferred.items() if name not in formats}
+    read = tuple(_readings(unformatted, types, has_commas=any(map(has_decimal_comma, formats.values()))))
+    return replace(file, layout=layout, misfits=tuple(misfits), readings=read, declared=tuple(kinds))
+
+
+def _readings(columns: Mapping[str, list[str]], types: Mapping[str, str], *, has_commas: bool) -> Iterator[Reading]:
+    """The columns that may be written in formats: texts, and where a comma stands before fractions elsewhere in the file, numbers
+    whose points may stand between thousands.
+    """
+    for name, texts in columns.items():
+        if types[name] == "string" and (formats := readings(texts)):
+            has_commas |= has_decimal_comma(formats)
+            yield Reading(name, texts[0], formats)
+    for name, texts in columns.items() if has_commas else ():
+        if types[name] == "double" and (formats := in_thousands(texts)):
+            yield Reading(name, texts[0], formats)
 
 
 def type_named(kind: str) -> pa.DataType:
@@ -121,7 +152,7 @@ class CsvReader(FormatReader):
     """Reads CSV files."""
 
     name = "csv"
-    options = ("schema", "delimiter", "encoding")
+    options = ("schema", "delimiter", "encoding", "column_formats")
     may_be_empty = True
     expansion = 1
 
@@ -135,10 +166,8 @@ class CsvReader(FormatReader):
 
     def described(self, file: File, columns: Columns, remembered: Layout) -> File:
         """The file with its text and the types of its columns."""
-        file = with_its_text(file, *columns.csv, columns.flag("encoding"))
-        declared = tuple(name for name, _ in columns.declared)
-        layout, misfits = layout_of(file, columns.declared, remembered)
-        return replace(file, layout=layout, misfits=misfits, declared=declared)
+        file = with_its_text(file, columns.csv.delimiter, columns.csv.encoding, columns.flag("encoding"))
+        return with_layout(replace(file, formats=columns.csv.formats), columns.declared, remembered)
 
     def types(self, file: File) -> list[tuple[str, str]]:
         """The columns that the file is read with, and their types."""
@@ -147,7 +176,7 @@ class CsvReader(FormatReader):
     def first(self, file: File) -> Iterator[dict[str, Any]]:
         """The records."""
         for line in itertools.islice(records_of(file), 1, None):
-            if line.strip() and isinstance(row := _row(line, file.layout, file.declared, None, file.delimiter), dict):
+            if line.strip() and isinstance(row := _row(line, file), dict):
                 yield row
 
     def rows(self, part: Part, plan: ReadPlan | None) -> Iterator[RawRows]:
@@ -185,7 +214,7 @@ def _rows(data: bytes, start: int, file: File, plan: ReadPlan | None, *, joins: 
         return None, rest
 
     def row(n: int) -> dict[str, Any] | str:
-        return _row(data[begins[n] : ends[n]], file.layout, file.declared, plan, file.delimiter)
+        return _row(data[begins[n] : ends[n]], file, plan)
 
     def value(n: int) -> dict[str, Any] | str:
         return row(n) if plan is None else _numbered(row(n), (plan.columns.timestamp or "", *plan.sequences))
@@ -204,9 +233,12 @@ def _rows(data: bytes, start: int, file: File, plan: ReadPlan | None, *, joins: 
     columns: dict[str, pa.Array] = {}
     texts: dict[str, pa.Array] = {}
     sure = regular.copy()
-    asked = plan.names()
+    asked, formats = plan.names(), dict(file.formats)
     for name, kind in file.layout:
         column = table[name].combine_chunks()
+        if name in formats:
+            given, column = column, plain_texts(column, formats[name])
+            sure &= _true(pc.or_(pc.is_null(given), pc.is_valid(column)))
         typed, text, right = _typed(column, kind)
         sure &= right
         if name in asked:
@@ -247,19 +279,23 @@ def _typed(column: pa.Array, kind: str) -> tuple[pa.Array, pa.Array, Bools]:
     return text.cast(pa.float64()), text.cast(pa.binary()), right
 
 
-def _row(
-    line: bytes, layout: Layout, declared: Collection[str] = (), plan: ReadPlan | None = None, delimiter: str = ","
-) -> dict[str, Any] | str:
+def _row(line: bytes, file: File, plan: ReadPlan | None = None) -> dict[str, Any] | str:
     """The record of a line, or its fault."""
-    option, encoding = ("schema=", "encoding=") if plan is None else map(plan.columns.flag, ("schema", "encoding"))
-    fields = fields_or_fault(line, [name for name, _ in layout], delimiter, encoding)
+    side = None if plan is None else plan.columns.side
+    option, layout, formats = flag_of(side, "schema"), file.layout, dict(file.formats)
+    fields = fields_or_fault(line, [name for name, _ in layout], file.delimiter, flag_of(side, "encoding"))
     if isinstance(fields, str):
         return fields
     if len(fields) != len(layout):
         return f"{len(fields)} fields, where the header has {len(layout)}"
     row: dict[str, Any] = {}
-    for (name, kind), text in zip(layout, fields, strict=True):
-        if kind not in _TEXTS and name not in declared and _PADDED.match(text):
+    for (name, kind), field in zip(layout, fields, strict=True):
+        text = field
+        if field and name in formats:
+            if (plain := plain_text(field, formats[name])) is None:
+                return f"column '{name}' is not in the format {' or '.join(formats[name])}: {field!r}"
+            text = plain
+        if kind not in _TEXTS and name not in file.declared and _PADDED.match(text):
             return (
                 f"column '{name}' is {text!r}, which may be no number, as a postal code is none, and is {kind} in the records before "
                 f"it: say from the first run on what it is, with {_types_by(option, name, 'string', kind)}"
@@ -268,8 +304,10 @@ def _row(
             row[name] = _value(text, kind) if text else None
         except (ValueError, InvalidOperation):
             types = _types_by(option, name, "double", "string")
-            remedy = "" if name in declared else f": say from the first run on what it is, with {types}"
-            return f"column '{name}' is not of type {kind}: {text!r}{remedy}"
+            remedy = "" if name in file.declared else f": say from the first run on what it is, with {types}"
+            if name not in formats and (fitting := readings([text])):
+                remedy = f": say how it is written, with {formats_by(flag_of(side, 'column_formats'), name, fitting)}"
+            return f"column '{name}' is not of type {kind}: {field!r}{remedy}"
     return row
 
 

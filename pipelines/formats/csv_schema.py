@@ -8,6 +8,9 @@ from typing import Final, NamedTuple, TypeAlias
 Layout: TypeAlias = tuple[tuple[str, str], ...]
 """The names of columns, each with the name of its type."""
 
+Formats: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+"""Columns of text, and how each is written; of several formats a text is in the first that fits."""
+
 TYPES: Final = ("int64", "double", "decimal(P,S)", "bool", "string")
 UNKNOWN: Final = "null"
 """The type of a column without any value yet: text."""
@@ -28,6 +31,26 @@ class Misfit(NamedTuple):
     text: str
     line: int
     records: int
+
+
+class Reading(NamedTuple):
+    """The formats that all texts of a column are in, one of them for an example; several, where these mean several things."""
+
+    column: str
+    text: str
+    formats: tuple[str, ...]
+
+
+class CsvText(NamedTuple):
+    """How CSV files are written: delimiter and encoding, empty where they show it themselves, and the formats of columns."""
+
+    delimiter: str = ""
+    encoding: str = ""
+    formats: Formats = ()
+
+
+NOT_SAID: Final = CsvText()
+"""CSV files show themselves how they are written."""
 
 
 def written_name(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from beam_joins.keys.key_columns import Bools, Ints
-from beam_joins.pipelines.formats.csv_schema import DELIMITERS, widest
+from beam_joins.pipelines.formats.csv_schema import DELIMITERS, UNKNOWN, widest
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.formats.line_files import lines_of, open_lines
 
@@ -66,20 +66,33 @@ def with_its_text(file: File, delimiter: str, encoding: str, flag: str) -> File:
 
 def in_one_layout(files: Sequence[File]) -> tuple[File, ...]:
     """The files, whose columns have the same types in all of them: those that hold what each has. A value is the only one that
-    makes text of a column if no other file has text there.
+    makes text of a column if no other file has text there, and a column is in the formats that its texts in all files are in.
     """
     types = widest([file.layout for file in files])
     texts = {
         name for file in files for name, kind in file.layout if kind == "string" and name not in [each.column for each in file.misfits]
     }
+    formats = _common_formats(files)
     return tuple(
         replace(
             file,
+            readings=tuple(each._replace(formats=formats[each.column]) for each in file.readings if formats[each.column]),
             layout=tuple((name, types[name]) for name, _ in file.layout),
             misfits=tuple(each for each in file.misfits if each.column not in texts),
         )
         for file in files
     )
+
+
+def _common_formats(files: Sequence[File]) -> dict[str, tuple[str, ...]]:
+    """The columns of text that are in formats in some files, and the formats that they are in wherever they are no whole numbers."""
+    formats: dict[str, tuple[str, ...]] = {each.column: each.formats for file in files for each in file.readings}
+    for file in files:
+        of_file, kinds = {each.column: each.formats for each in file.readings}, dict(file.layout)
+        for name in formats.keys() & kinds.keys():
+            if kinds[name] not in (UNKNOWN, "int64"):
+                formats[name] = tuple(each for each in formats[name] if each in of_file.get(name, ()))
+    return formats
 
 
 def _byte_in(error: UnicodeDecodeError) -> str:

@@ -11,7 +11,7 @@ from pyarrow.fs import PyFileSystem
 
 from beam_joins.coders.values import ValueCoder
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
-from beam_joins.pipelines.formats.csv_schema import Layout, Misfit
+from beam_joins.pipelines.formats.csv_schema import Formats, Layout, Misfit, Reading
 from beam_joins.pipelines.formats.read_plan import ReadPlan
 from beam_joins.pipelines.formats.record_batch_parser import RawRows
 from beam_joins.pipelines.formats.types.exact_json import BytesText
@@ -52,7 +52,8 @@ class File:
     knows it; ``reader`` reads its records; ``written`` and ``digest`` as in ``ListedFile``.
 
     ``unit`` is what the file itself says that its times count, ``layout`` what a CSV file has, with ``misfits`` that make
-    text of columns there; the types of ``declared`` columns are said, those of others inferred; ``encoding`` is that of its
+    text of columns there, and ``readings`` of columns that may be in formats; ``formats`` are those that are said. The types of
+    ``declared`` columns are said, those of others inferred; ``encoding`` is that of its
     text (empty: UTF-8), ``delimiter`` stands between its fields, and records of one that ``spans_lines`` go on within quotes. The
     columns of bytes of an ``is_unmarked`` file are text, which it does not say. Of a file of envelopes the rows
     of one ``table`` are read, by its full name, the last part of it or a pattern (empty: all rows), ``key`` are
@@ -70,6 +71,8 @@ class File:
     unit: Unit | None = None
     layout: Layout = ()
     misfits: tuple[Misfit, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    formats: Formats = ()
     declared: tuple[str, ...] = ()
     encoding: str = ""
     delimiter: str = ","
@@ -127,7 +130,7 @@ class FormatReader(ABC):
     name: ClassVar[str]
     """The name of the format, for people."""
     options: ClassVar[tuple[str, ...]] = ()
-    """The options that say something of its files: ``schema``, ``delimiter``, ``encoding``."""
+    """The options that say something of its files: ``schema``, ``delimiter``, ``encoding``, ``column_formats``."""
     may_be_empty: ClassVar[bool] = False
     """Whether a file may be without any byte: it has no rows."""
     expansion: ClassVar[int] = 8

@@ -18,6 +18,7 @@ from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.csv import CsvReader
+from beam_joins.pipelines.formats.csv_schema import CsvText
 from beam_joins.pipelines.formats.read_plan import ReadPlan
 from tests.pipelines.join_run import refused
 from tests.pipelines.orders_run import Run, read_lines
@@ -73,9 +74,9 @@ def test_an_option_says_what_the_file_does_not_show(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     rows = [{"id": 1, "at": 1, "name": "Müller €", "note": "a,b"}]
     path.write_bytes(written(rows, ";").encode("cp1252"))
-    assert both_ways(path, Columns(key=("id",), timestamp="at", csv=("", "cp1252")))[1] == rows
+    assert both_ways(path, Columns(key=("id",), timestamp="at", csv=CsvText(encoding="cp1252")))[1] == rows
     path.write_text("id,at;name,at\n1,2;x,3\n")
-    changelog = find_changelog("rows", str(path), Columns(key=("id,at",), timestamp="name,at", csv=(";", "")))
+    changelog = find_changelog("rows", str(path), Columns(key=("id,at",), timestamp="name,at", csv=CsvText(";")))
     assert changelog.rows_have == ("id,at", "name,at")
 
 

@@ -143,8 +143,9 @@ def _changelog(side: Side, args: argparse.Namespace, *, looks: bool = False) -> 
     from beam_joins.pipelines.formats.changelog_columns import Columns
 
     path = side.path(args)
-    csv = (side.value_of(args, "delimiter") or "", side.value_of(args, "encoding") or "")
-    changelog = find_changelog(side.name, path, Columns(key=(), csv=csv, side=side.option) if looks else columns_of(side, args))
+    columns = columns_of(side, args)
+    columns = Columns(key=(), csv=columns.csv, side=side.option) if looks else columns
+    changelog = find_changelog(side.name, path, columns)
     if len(changelog.first) > MOST_RECORDS:
         raise InputError(f"{path} has more than {MOST_RECORDS} records: give a part of it that can be looked at")
     if not changelog.first:

@@ -2,14 +2,17 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from beam_joins.options.operations import DELETES, NOT_NULL, NULL, UPSERTS, word
 from beam_joins.options.spans import Span, span_micros
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit, flag_of
-from beam_joins.pipelines.formats.csv_schema import delimiter_of, encoding_of
+from beam_joins.pipelines.formats.column_formats import ColumnFormats, formats_of
+from beam_joins.pipelines.formats.csv_schema import CsvText, delimiter_of, encoding_of
 from beam_joins.transforms.connect import checks
 
+T = TypeVar("T")
+U = TypeVar("U")
 Operations = dict[str, Sequence[str | None]]
 """A column, and some of its values."""
 
@@ -26,6 +29,7 @@ def plain_columns(
     max_ahead: Span | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
+    column_formats: ColumnFormats | None = None,
     side: str | None = None,
 ) -> Columns:
     """The columns that options name, without the key; raises ``ValueError`` for an option of another form. ``side`` is that
@@ -77,7 +81,11 @@ def plain_columns(
         ignored=ignores or frozenset(),
         ignore=ignore,
         ahead=None if max_ahead is None else span_micros(flag_of(side, "max_ahead").removesuffix("="), max_ahead),
-        csv=(_read(side, "delimiter", delimiter, delimiter_of), _read(side, "encoding", encoding, encoding_of)),
+        csv=CsvText(
+            "" if delimiter is None else _read(side, "delimiter", delimiter, delimiter_of),
+            "" if encoding is None else _read(side, "encoding", encoding, encoding_of),
+            () if column_formats is None else _read(side, "column_formats", column_formats, formats_of),
+        ),
         side=side,
     )
 
@@ -96,15 +104,19 @@ def options_of_columns(columns: Columns) -> dict[str, Any]:
         "apply_as_deletes": None if columns.delete is None else {columns.delete: sorted(columns.deletes)},
         "apply_as_truncates": {columns.truncate: sorted(columns.truncates)} if columns.truncate and columns.truncates else None,
         "ignored": {columns.ignore: sorted(columns.ignored)} if columns.ignore and columns.ignored else None,
+        **formats_in_memory(columns),
     }
 
 
-def _read(side: str | None, option: str, value: str | None, read: Callable[[str], str]) -> str:
-    """The value of an option as ``read`` reads it, empty where the option is absent; a ``ValueError`` names the
-    option.
-    """
+def formats_in_memory(columns: Columns) -> dict[str, Any]:
+    """The option for the formats of columns, absent where there are none, as in the memory of versions without the option."""
+    return {"column_formats": {name: [*formats] for name, formats in sorted(columns.csv.formats)}} if columns.csv.formats else {}
+
+
+def _read(side: str | None, option: str, value: T, read: Callable[[T], U]) -> U:
+    """The value of an option as ``read`` reads it; a ``ValueError`` names the option."""
     try:
-        return "" if value is None else read(value)
+        return read(value)
     except ValueError as error:
         raise ValueError(f"{flag_of(side, option)}: {error}") from None
 

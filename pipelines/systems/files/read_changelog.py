@@ -25,6 +25,7 @@ from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
 from beam_joins.pipelines.changelogs.reader_memory import ReaderMemory
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
+from beam_joins.pipelines.formats.column_formats import ColumnFormats
 from beam_joins.pipelines.formats.csv import layout_by
 from beam_joins.pipelines.systems.files.changelog_options import Operations, options_of_columns, plain_columns
 from beam_joins.transforms.connect import checks
@@ -77,6 +78,9 @@ class ReadChangelog(ReadTable):
     * ``delimiter``: the delimiter of CSV files: ``","``, ``";"``, ``"tab"`` or ``"|"``; by default as their header shows.
     * ``encoding``: the encoding of CSV files, such as ``"cp1252"`` or ``"latin-1"``; by default as their byte order mark
       says, else UTF-8.
+    * ``column_formats``: how columns of CSV files are written: numbers as 1234.5 is written, ``{"amount": "1.234,5"}``, times as
+      ``strptime`` has it, ``{"day": "%d.%m.%Y"}``, truth as the words for it, ``{"paid": "yes/no"}``. Such a column is read as if it
+      had ``1234.50``, ``2026-07-13`` or ``true``; a text in another format is a bad record.
     * ``on_bad_record``: ``"fail"``, or ``"drop"`` to go on without records that cannot be read, have no usable key, time,
       sequence or operation, or do not fit their columns; such records are counted.
 
@@ -120,6 +124,7 @@ class ReadChangelog(ReadTable):
         emit: Emit = "updates",
         delimiter: str | None = None,
         encoding: str | None = None,
+        column_formats: ColumnFormats | None = None,
         on_bad_record: OnBadRecord = "fail",
     ) -> None:
         checks.text("path", path, "a path or a glob")
@@ -134,6 +139,7 @@ class ReadChangelog(ReadTable):
             max_ahead=max_ahead,
             delimiter=delimiter,
             encoding=encoding,
+            column_formats=column_formats,
         )
         names, omitted = checks.columns("key", key), checks.columns("except_columns", except_columns, none=True)
         checks.choice("on_bad_record", on_bad_record, OnBadRecord)
@@ -166,7 +172,9 @@ def _rows_of(
         memory.typed, memory.more[_IS_TYPED] = typed, typed is not None
         of_order = ("timestamp_by", columns.timestamp), *(("sequence_by", name) for name in (columns.sequence, *columns.within))
         of_operation = ("apply_as_deletes", columns.delete), ("apply_as_truncates", columns.truncate), ("ignored", columns.ignore)
-        named = [(columns.flag(option), name) for option, name in (*(("key", top) for top in tops), *of_order, *of_operation)]
+        of_formats = [("column_formats", name) for name, _ in columns.csv.formats if name not in changelog.remembered]
+        of_columns = (*(("key", top) for top in tops), *of_order, *of_operation, *of_formats)
+        named = [(columns.flag(option), name) for option, name in of_columns]
         of_values = [*(("schema=", name) for name in (() if isinstance(schema, str) or schema is None else schema.names))]
         of_values += [("except_columns=", name) for name in omitted]
         named += [each for each in of_values if each[1] not in changelog.remembered]

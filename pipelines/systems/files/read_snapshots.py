@@ -21,7 +21,9 @@ from beam_joins.pipelines.changelogs.read_records import OnBadRecord
 from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
 from beam_joins.pipelines.changelogs.reader_memory import ReaderMemory
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
+from beam_joins.pipelines.formats.column_formats import ColumnFormats
 from beam_joins.pipelines.formats.csv import layout_by
+from beam_joins.pipelines.systems.files.changelog_options import formats_in_memory
 from beam_joins.pipelines.systems.files.snapshot_options import snapshot_columns
 from beam_joins.transforms.connect import checks
 
@@ -50,7 +52,7 @@ class ReadSnapshots(ReadTable):
     * ``schema``: the columns of the values, a ``pyarrow.Schema`` or a class. By default, ``"inferred"``, the columns and types that
       :class:`~beam_joins.io.ReadChangelog` infers.
     * ``emit``: as of :class:`~beam_joins.TableFromChangelog`, by default ``"changes"``.
-    * ``delimiter``, ``encoding``: as of :class:`~beam_joins.io.ReadChangelog`.
+    * ``delimiter``, ``encoding``, ``column_formats``: as of :class:`~beam_joins.io.ReadChangelog`.
     * ``on_bad_record``: ``"fail"``, or ``"drop"`` to go on without records that cannot be read, have no usable key, or do not fit
       their columns; such records are counted, and as they may be of any rows, their snapshot deletes none.
 
@@ -97,6 +99,7 @@ class ReadSnapshots(ReadTable):
         emit: Emit = "changes",
         delimiter: str | None = None,
         encoding: str | None = None,
+        column_formats: ColumnFormats | None = None,
         on_bad_record: OnBadRecord = "fail",
     ) -> None:
         checks.text("path", path, "a path or a glob")
@@ -108,6 +111,7 @@ class ReadSnapshots(ReadTable):
             min_share=min_share,
             delimiter=delimiter,
             encoding=encoding,
+            column_formats=column_formats,
         )
         omitted = checks.columns("except_columns", except_columns, none=True)
         checks.choice("on_bad_record", on_bad_record, OnBadRecord)
@@ -133,6 +137,7 @@ def _rows(
     files = memory.new(files_of("the snapshots", path, columns, folders=memory.is_of_runs), path)
     changelog = memory.changelog(files, columns)
     named = [*(("key=", name) for name in columns.key), *(("except_columns=", name) for name in omitted)]
+    named += [("column_formats=", name) for name, _ in columns.csv.formats]
     changelog.require_all([each for each in named if each[1] not in changelog.remembered])
     typed = schema
     if schema == "inferred":
@@ -150,5 +155,5 @@ def _rows(
     plan = plan_of(changelog.columns, columns.key, typed, omitted, is_inferred=schema == "inferred")
     if plan.allowed is not None:
         plan = replace(plan, allowed=plan.allowed.union(changelog.columns.about_the_change()))
-    options = {"key": list(columns.key), "except_columns": sorted(omitted), "snapshots": True}
+    options = {"key": list(columns.key), "except_columns": sorted(omitted), "snapshots": True, **formats_in_memory(columns)}
     return ChangelogRows(read_files(changelog, plan, on_bad_record, memory), plan, columns.key, options)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from beam_joins.pipelines.changelogs.snapshot_times import require_form
 from beam_joins.pipelines.formats.changelog_columns import Columns, Snapshots, Unit, flag_of
+from beam_joins.pipelines.formats.column_formats import ColumnFormats
 from beam_joins.pipelines.systems.files.changelog_options import plain_columns
 from beam_joins.transforms.connect import checks
 
@@ -18,6 +19,7 @@ def snapshot_columns(
     min_share: float = 0.5,
     delimiter: str | None = None,
     encoding: str | None = None,
+    column_formats: ColumnFormats | None = None,
     side: str | None = None,
 ) -> Columns:
     """The columns that options name; raises ``ValueError`` for an option of another form.
@@ -26,7 +28,12 @@ def snapshot_columns(
     Snapshots(timestamp=None, in_path='%Y-%m-%d', min_share=0.5)
     """
     columns = plain_columns(
-        timestamp_by=timestamp_by, timestamp_unit=timestamp_unit, delimiter=delimiter, encoding=encoding, side=side
+        timestamp_by=timestamp_by,
+        timestamp_unit=timestamp_unit,
+        delimiter=delimiter,
+        encoding=encoding,
+        column_formats=column_formats,
+        side=side,
     )
     in_path, by = flag_of(side, "timestamp_in_path"), flag_of(side, "timestamp_by")
     if timestamp_in_path is not None:
