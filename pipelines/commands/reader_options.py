@@ -15,7 +15,7 @@ from beam_joins.pipelines.base.declared_options import DeclaredOption, declared_
 from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.program import Repeated
 from beam_joins.pipelines.formats.changelog_columns import Columns, Envelopes, enveloped
-from beam_joins.pipelines.formats.csv_schema import QUOTED, TYPES, Layout, is_type, items_of, unquoted
+from beam_joins.pipelines.formats.csv_schema import QUOTED, TYPES, CsvText, Layout, is_type, items_of, unquoted
 from beam_joins.pipelines.systems.inputs import is_address
 
 _OF_COMMANDS: Final = {"path", "schema", "except_columns", "emit", "without_earlier", "on_bad_record"}
@@ -127,6 +127,17 @@ def columns_of(side: Side, args: Namespace) -> Columns:
     key = tuple(values.pop("key"))
     try:
         return replace(plain_columns(**values, side=side.option), key=key, declared=_schema_overrides(side, args))
+    except ValueError as error:
+        raise InputError(str(error)) from error
+
+
+def csv_of(side: Side, args: Namespace) -> CsvText:
+    """How the CSV files of an input are written, as its options say. Raises InputError."""
+    from beam_joins.pipelines.systems.files.changelog_options import plain_columns  # noqa: PLC0415  # with Beam
+
+    values = {name: _value(side, args, name) for name in ("delimiter", "encoding", "column_formats")}
+    try:
+        return plain_columns(**values, side=side.option).csv
     except ValueError as error:
         raise InputError(str(error)) from error
 

@@ -23,7 +23,7 @@ _SPACES: Final = {" ": " \u00a0\u202f", "\u00a0": " \u00a0\u202f", "\u202f": " \
 _PARTS: Final = re.compile("%(.?)")
 _DAYS: Final = ({"j"}, {"m", "d"}, {"b", "d"}, {"B", "d"})
 _TIMES: Final = frozenset("HIMSfp")
-_OF_TIMES: Final = frozenset("YymdbBjHIMSfpz%")
+_OF_TIMES: Final = "YymdbBjHIMSfpz%"
 _FAST: Final = {"Y": "[1-9][0-9]{3}", **dict.fromkeys("ymdHMS", "[0-9]{1,2}")}
 _FIRST_OF_1900: Final = 69
 """The first year of two digits that is one of the 20th century, as POSIX has it."""
@@ -169,8 +169,8 @@ def column_format(text: str) -> ColumnFormat:
 
 def _time_form(form: str) -> str:
     parts = set(_PARTS.findall(form))
-    if other := sorted(parts - _OF_TIMES):
-        raise ValueError(f"%{other[0]} is none of {', '.join(f'%{part}' for part in sorted(_OF_TIMES, key=lambda part: (part.lower(), part)))}")
+    if other := sorted(parts - {*_OF_TIMES}):
+        raise ValueError(f"%{other[0]} is none of {', '.join(f'%{part}' for part in _OF_TIMES)}")
     if not parts & {"Y", "y"} or not any(day <= parts for day in _DAYS):
         raise ValueError(f"{form!r} does not say a day: write it as strptime does, such as %d.%m.%Y")
     try:
@@ -241,11 +241,14 @@ def readings(texts: Iterable[str]) -> tuple[str, ...]:
     (('1.234,5',), ('1234,5', '1,234.5'), ('%d/%m/%Y', '%m/%d/%Y'), ())
     """
     values = list(dict.fromkeys(texts))
-    found: dict[tuple[str | None, ...], str] = {}
+    column, found = pa.array(values, pa.string()), dict[tuple[str, ...], str]()
     for each in _candidates(values[:1]):
         form = _format_of(each)
-        if all(_reads(form, text) for text in values):
-            found.setdefault(tuple(map(form.plain, values)), each)
+        if not _reads(form, values[0]) or any(_is_padded(form, text) for text in values):
+            continue
+        plain = form.plain_column(column)
+        if not plain.null_count:
+            found.setdefault(tuple(plain.to_pylist()), each)
     is_plain = all(_plain_number(text) for text in values)
     has_both = len({*map(str.lower, values)}) > 1
     return tuple(each for each in found.values() if not is_plain and (has_both or each not in _WORDS))
@@ -283,16 +286,31 @@ def _candidates(first: Sequence[str]) -> Iterator[str]:
     for text in first:
         if re.search("[0-9]", text):
             yield from _MARKS if re.fullmatch("[-+0-9.,'\u2019 \u00a0\u202f]+", text) else ()
-            yield from _TIME_FORMS if re.match("[0-9A-Za-z]+[-./ ]", text) else ()
+            yield from (form for form in _TIME_FORMS if _shape(_PARTS.sub(_shown_part, form)) == _shape(text))
         else:
             yield from _WORDS
 
 
+def _shown_part(part: re.Match[str]) -> str:
+    return "a" if part[1] in "bp" else "0"
+
+
+def _shape(text: str) -> str:
+    """A text with one sign for digits, and one for letters, that stand together: ``strptime`` is slow.
+
+    >>> _shape("13-JUL-26")
+    '0-a-0'
+    """
+    return re.sub("[A-Za-z]+", "a", re.sub("[0-9]+", "0", text))
+
+
 def _reads(form: ColumnFormat, text: str) -> bool:
     """Whether a text is in a format, and looks like one of it: no zeros stand before a number."""
-    if isinstance(form, NumberFormat) and re.match("[-+]?0[0-9]", text):
-        return False
-    return form.plain(text) is not None
+    return form.plain(text) is not None and not _is_padded(form, text)
+
+
+def _is_padded(form: ColumnFormat, text: str) -> bool:
+    return isinstance(form, NumberFormat) and bool(re.match("[-+]?0[0-9]", text))
 
 
 def _plain_number(text: str) -> bool:

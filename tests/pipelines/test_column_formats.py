@@ -248,7 +248,7 @@ def test_a_format_is_told_of_a_column_only_where_it_fits_in_all_files(beam_joins
             ["--column-formats", "day=%H:%M"],
             "--column-formats: column 'day': '%H:%M' does not say a day: write it as strptime does, such as ",
         ),
-        (["--column-formats", "day=%d.%m.%Q"], "--column-formats: column 'day': %Q is none of %%, "),
+        (["--column-formats", "day=%d.%m.%Q"], "--column-formats: column 'day': %Q is none of %Y, %y, "),
         (["--column-formats", "day=%d.%d.%m.%Y"], "--column-formats: column 'day': '%d.%d.%m.%Y' is no form of times: "),
         (
             ["--column-formats", "day=%d.%m.%Y", "--column-formats", "day=ja/nein"],

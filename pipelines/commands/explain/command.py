@@ -17,6 +17,7 @@ from beam_joins.pipelines.commands.reader_options import (
     ROW_OPTIONS,
     add_reader_options,
     columns_of,
+    csv_of,
     names_in,
     take_defaults,
 )
@@ -143,8 +144,7 @@ def _changelog(side: Side, args: argparse.Namespace, *, looks: bool = False) -> 
     from beam_joins.pipelines.formats.changelog_columns import Columns
 
     path = side.path(args)
-    columns = columns_of(side, args)
-    columns = Columns(key=(), csv=columns.csv, side=side.option) if looks else columns
+    columns = Columns(key=(), csv=csv_of(side, args), side=side.option) if looks else columns_of(side, args)
     changelog = find_changelog(side.name, path, columns)
     if len(changelog.first) > MOST_RECORDS:
         raise InputError(f"{path} has more than {MOST_RECORDS} records: give a part of it that can be looked at")
