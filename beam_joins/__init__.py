@@ -20,7 +20,7 @@ from beam_joins.elements.windowed import Window, Windowed
 from beam_joins.function_failed import FunctionFailed
 
 if TYPE_CHECKING:
-    from beam_joins.errors import CorruptData, InputError, OutputError, StateRefused
+    from beam_joins.errors import CorruptData, InputError, OutputError, StateRefused, Unavailable
     from beam_joins.functions.function_versions import versioned
     from beam_joins.functions.marked_functions import vectorized, with_key
     from beam_joins.tables.batch import ChangeBatch
@@ -76,6 +76,7 @@ __all__ = [
     "TableToChanges",
     "TableToRows",
     "TableToStream",
+    "Unavailable",
     "Window",
     "Windowed",
     "WindowedAggregate",
@@ -92,7 +93,7 @@ __all__ = [
 
 _ELSEWHERE = {
     "ChangeBatch": "beam_joins.tables.batch",
-    **dict.fromkeys(["CorruptData", "InputError", "OutputError", "StateRefused"], "beam_joins.errors"),
+    **dict.fromkeys(["CorruptData", "InputError", "OutputError", "StateRefused", "Unavailable"], "beam_joins.errors"),
     "StateFolder": "beam_joins.transforms.engine.resumed.state_folder",
     **dict.fromkeys(["as_windowed_table", "begins_anew"], "beam_joins.transforms.engine.construction.table_type"),
     "vectorized": "beam_joins.functions.marked_functions",

@@ -1,5 +1,17 @@
 """The errors that users meet beside a ``ValueError`` of a wrong argument; the message of each is one sentence."""
 
+from typing import Any
+
+
+def http_status(error: BaseException) -> Any:
+    """The HTTP status that an error of a client of a store has; ``None`` without one."""
+    response = getattr(error, "response", None)  # of boto3
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
+    # of Google's and of Azure's clients
+    return next(
+        (code for code in (status, *(getattr(error, name, None) for name in ("code", "status_code"))) if code is not None), None
+    )
+
 
 class CorruptData(ValueError):
     """Raised for bytes that the decoding coder has not written."""
@@ -19,6 +31,12 @@ class InputError(ValueError):
 
 class OutputError(InputError):
     """A result, a state or a block that cannot be written: a full disk, a missing permission."""
+
+
+class Unavailable(InputError):
+    """A server or a store that does not answer now, as while it restarts, or does not take what is written: the same may succeed
+    later.
+    """
 
 
 class StateRefused(ValueError):

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from beam_joins.errors import InputError, OutputError
+from beam_joins.errors import InputError, OutputError, Unavailable
+from beam_joins.pipelines.base.unavailable import kind_of
 
 E = TypeVar("E")
 BEGIN_ANEW: Final = "read it again (--read-again, in Python --beam_joins_read_again), or begin with an empty state"
@@ -42,7 +43,7 @@ def input_error_in(error: BaseException) -> InputError | None:
     InputError('a.jsonl:3: not JSON')
     >>> input_error_in(RuntimeError("something else"))
     """
-    return exception_in(error, {"InputError": InputError, "OutputError": OutputError})
+    return exception_in(error, {"InputError": InputError, "OutputError": OutputError, "Unavailable": Unavailable})
 
 
 def os_sentence(path: str, error: OSError) -> str:
@@ -71,4 +72,4 @@ def writing(path: str) -> Iterator[None]:
             raise OutputError(f"cannot write {os_sentence(path, error)}") from error
         from beam_joins.transforms.connect.files import cause  # noqa: PLC0415  # with Beam, which errors of options do without
 
-        raise OutputError(f"cannot write {path}: {cause(error)}") from error
+        raise kind_of(error, OutputError)(f"cannot write {path}: {cause(error)}") from error

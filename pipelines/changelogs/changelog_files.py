@@ -14,6 +14,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import MissingExtra
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import absolute, files_at, none_at, require_file_system
+from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.sampling import (
     LOOK_RECORDS,
@@ -110,7 +111,7 @@ def find_files(name: str, pattern: str, envelopes: Envelopes | None = None) -> t
     try:
         matched, folder = files_at(pattern)
     except Exception as error:  # each file system has errors of its own: of the network, of credentials
-        raise InputError(f"{name}: cannot look for {pattern}: {cause(error)}") from error
+        raise kind_of(error)(f"{name}: cannot look for {pattern}: {cause(error)}") from error
     if unnamed := next((file.path for file in matched if not file.path.isascii() and _ESCAPED.search(file.path)), None):
         raise InputError(f"{name}: the name of the file {os.fsencode(unnamed)!r} is no UTF-8: rename it")
     _require_plain(name, pattern, [file.path for file in matched])
@@ -197,7 +198,7 @@ def look_into(
         first = tuple(first_records(name, files))
     except (OSError, EOFError) as error:
         shown = getattr(error, "filename", None) or files[0].shown
-        raise InputError(f"{name}: cannot read {shown}: {cause(error)}") from error
+        raise kind_of(error)(f"{name}: cannot read {shown}: {cause(error)}") from error
     units = {file.unit or columns.unit for file in files}
     columns = replace(columns, unit=units.pop()) if len(units) == 1 else columns
     by_unit = {file: columns if file.unit is None else replace(columns, unit=file.unit) for file in files}

@@ -16,6 +16,7 @@ from beam_joins.elements.iso_times import text_of_micros
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import require_seen
 from beam_joins.pipelines.base.progress import counted
+from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.changelogs.read_log import LogEntries
 from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, RequireDeletes
 from beam_joins.pipelines.formats.changelog_columns import now
@@ -162,7 +163,7 @@ class ReadParts(beam.DoFn):
                 except InputError:
                     raise
                 except (OSError, EOFError, ValueError) as error:
-                    raise InputError(f"{self._begin}{part.file.shown} {_sentence(error)}") from error
+                    raise kind_of(error)(f"{self._begin}{part.file.shown} {_sentence(error)}") from error
                 if some is None:
                     return
                 if entries is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins import FunctionFailed
-from beam_joins.errors import InputError, OutputError
+from beam_joins.errors import InputError, OutputError, Unavailable
 from beam_joins.pipelines.base.input_error import exception_in, input_error_in, os_sentence
 from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 from beam_joins.pipelines.commands.options_file import options_in
@@ -110,7 +110,7 @@ _MADE_IT_FAIL: Final[dict[str, Callable[[str], tuple[object, int]]]] = {
 def sentence_and_code(error: BaseException) -> tuple[object, int]:
     """The sentence on an error for the user, and the exit code; raises the error itself if nothing explains it."""
     if (wrong := input_error_in(error)) is not None:
-        return wrong, FAILED if isinstance(wrong, OutputError) else WRONG_INPUT
+        return wrong, FAILED if isinstance(wrong, OutputError | Unavailable) else WRONG_INPUT
     if isinstance(error, RunnerSetupError):
         return error, WRONG_INPUT
     if (failure := exception_in(error, _MADE_IT_FAIL)) is not None:

@@ -1,5 +1,7 @@
 """``--follow``: one run after the other, on a runner that stays warm."""
 
+import math
+import sys
 import time
 from argparse import Namespace
 from functools import partial
@@ -7,13 +9,17 @@ from typing import Final
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.progress import Progress, counted
+from beam_joins.pipelines.base.unavailable import is_unavailable
 from beam_joins.pipelines.changelogs.processed_files import NewFiles
 from beam_joins.pipelines.changelogs.read_records import READ
+from beam_joins.pipelines.commands.command_line import sentence_and_code
 from beam_joins.pipelines.commands.command_spec import CHANGES, TO
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.incremental_runs import Arrived, Ended, IncrementalRuns
+from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.runner_setup import any_runner, workers_for
 from beam_joins.pipelines.commands.summary import LATE
 from beam_joins.pipelines.commands.write_json import STDOUT, write_json
@@ -21,6 +27,8 @@ from beam_joins.pipelines.results.counts import add_up
 
 _LOOK_SECONDS: Final = 0.1
 _LOOKS: Final = 20
+_FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
+"""The seconds between attempts at a round, which become twice as many with each."""
 
 
 def follow(
@@ -30,21 +38,31 @@ def follow(
     the last sentence for the user.
 
     A round without a new file reads nothing but the names of files. A round that fails ends it: the error
-    says why, and nothing of the round is kept.
+    says why, and nothing of the round is kept; where a server or a store does not answer the round is repeated for a time.
     """
-    every = args.every
+    every, attempts = args.every, Attempts(args.retry_for)
     arrivals, rounds, last, told = NewFiles(), 0, set[str](), False
     # between two rounds a second signal has nothing to give up
     with any_runner(options) as ready, interruption.later():
         while not interruption.by:
             begin, progress = time.monotonic(), Progress()
             exports.begin(progress)
-            arrived = _arrived(runs, last, interruption)
-            last = _paths(arrived)
-            whole = arrivals.whole([file for files in arrived.values() for file in files])
-            taken = arrived if args.whole_files else runs.whole(arrived, whole)
-            with interruption.later(False):
-                ended = runs.run(taken, partial(workers_for, ready), progress, interruption, exports)
+            try:
+                arrived = _arrived(runs, last, interruption)
+                last = _paths(arrived)
+                whole = arrivals.whole([file for files in arrived.values() for file in files])
+                taken = arrived if args.whole_files else runs.whole(arrived, whole)
+                with interruption.later(False):
+                    ended = runs.run(taken, partial(workers_for, ready), progress, interruption, exports)
+            except Exception as error:
+                pause, sentence = attempts.next_pause(error)
+                exports.failed(sentence, interrupted=False)
+                print(
+                    f"{program(runs.command)}: {sentence}: next attempt in {pause:,.0f} s (--retry-for)", file=sys.stderr, flush=True
+                )
+                interruption.wait(pause)
+                continue
+            attempts.succeeded()
             if ended is None:
                 exports.succeeded(None)
                 for absent in [] if told or args.json == STDOUT else runs.absent(arrived):
@@ -67,6 +85,36 @@ def follow(
     places = " and ".join(filter(None, (args.changes, args.latest, args.to)))
     written = f"the results are in {places}" if rounds else "no results were written"
     return f"stopped after {counted(rounds, 'run')}; {written}"
+
+
+class Attempts:
+    """The attempts at a round while a server or a store does not answer, for so many ``seconds`` from the first that has failed;
+    the first round of all is not repeated, as an address may be wrong.
+
+    >>> from beam_joins import Unavailable
+    >>> attempts, error = Attempts(300), Unavailable("the broker does not answer")
+    >>> attempts.succeeded()
+    >>> [attempts.next_pause(error)[0] for _ in range(3)]
+    [1.0, 2.0, 4.0]
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._begin, self._pause = seconds, -math.inf, _FIRST_PAUSE
+
+    def succeeded(self) -> None:
+        """A round has succeeded."""
+        self._begin, self._pause = math.inf, _FIRST_PAUSE
+
+    def next_pause(self, error: Exception) -> tuple[float, str]:
+        """The seconds until the next attempt, and the sentence on the error; raises the error where there is none."""
+        now = time.monotonic()
+        wrong = input_error_in(error) or error
+        self._begin = min(self._begin, now)
+        left = self._begin + self._seconds - now
+        if left <= 0 or not (is_unavailable(wrong) or is_unavailable(error)):
+            raise error
+        pause, self._pause = min(self._pause, left), min(2 * self._pause, _LAST_PAUSE)
+        return pause, str(sentence_and_code(error)[0])
 
 
 def _arrived(runs: IncrementalRuns, last: set[str], interruption: Interruption) -> Arrived:

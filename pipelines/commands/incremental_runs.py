@@ -66,7 +66,7 @@ class IncrementalRuns:
     """A job in runs. Raises InputError for options that are no good, whatever the files are."""
 
     def __init__(self, spec: CommandSpec, args: Namespace) -> None:
-        self._spec, self._args = spec, args
+        self.command, self._spec, self._args = spec.command, spec, args
         self._paths = {side.name: side.path(args) for side in spec.sides}
         self._tables: Mapping[str, DatabaseTable] = {}
         """The tables that a database describes, as the last run has seen them."""

@@ -114,6 +114,14 @@ def add_result_options(parser: argparse.ArgumentParser, spec: CommandSpec) -> No
         help="with --follow, the time from the start of one run to the start of the next: 500ms, 10s, 5m (default: %(default)s)",
     )
     group.add_argument(
+        "--retry-for",
+        type=_seconds,
+        default="5m",
+        metavar="TIME",
+        help="with --follow, the time for which a round is tried again while a server or a store does not answer, once one has "
+        "succeeded; 0s: not at all (default: %(default)s)",
+    )
+    group.add_argument(
         "--whole-files",
         action="store_true",
         help="with --follow, read a new file at once, as it is complete under its name; by default a file is read when it has not "

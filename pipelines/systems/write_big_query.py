@@ -15,6 +15,7 @@ from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import needs
+from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.results.merge_once import KeyedTable, LastChanges, Merged, MergedRun, MergeOnce, Overtaken, first_line
 from beam_joins.pipelines.results.run_mark import Mark
@@ -285,7 +286,7 @@ class BigQueryTable(KeyedTable):
             behind = _BEHIND in line or "concurrent update" in line or isinstance(error, PreconditionFailed)
             if behind and kind is OutputError:
                 raise Overtaken(line) from error
-            raise kind(f"cannot write {self.path}: {line}") from error
+            raise kind_of(error, kind)(f"cannot write {self.path}: {line}") from error
 
 
 _DELETED_FIELD: Final = {"name": _DELETED, "type": "BOOLEAN"}

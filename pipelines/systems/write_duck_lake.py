@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError, OutputError
 from beam_joins.pipelines.base.extras import missing, needs
+from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.results.merge_once import (
     DELETED,
     KeyedTable,
@@ -217,7 +218,7 @@ class LakeTable(KeyedTable):
                 raise InputError(f"{self._catalog} is a DuckDB database without a DuckLake: name another file") from error
             if kind is OutputError and (isinstance(error, duckdb.TransactionException) or any(each in line for each in _IN_USE)):
                 raise Overtaken(line) from error
-            raise kind(f"cannot write {self.path}: {line}") from error
+            raise kind_of(error, kind)(f"cannot write {self.path}: {line}") from error
 
 
 def load(connection: duckdb.DuckDBPyConnection) -> None:

@@ -7,9 +7,10 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 SETTINGS = {
     "wal_level": "logical",
@@ -25,11 +26,26 @@ PLUGINS = {"output_plugin_libraries": "'pgoutput, test_decoding, wal2json'"}
 """The plugins that roles may use, of servers that ask for them: PostgreSQL 15.20, 16.15, 17.11, 18.6 and later ones."""
 
 
+class Server(NamedTuple):
+    """A server: what to connect with, and how it is stopped and started again."""
+
+    conninfo: str
+    stop: Callable[[str], None]
+    start: Callable[[], None]
+
+
 @contextmanager
 def server(bin_: Path, port: int | None = None, copy: Path | None = None, *, promoted: bool = True) -> Iterator[str]:
     """A server, on the port of one that has stopped or a free one; gives what to connect with. It has the data of a ``copy``, and is
     ``promoted`` then, or goes on with its timeline.
     """
+    with restartable(bin_, port, copy, promoted=promoted) as running:
+        yield running.conninfo
+
+
+@contextmanager
+def restartable(bin_: Path, port: int | None = None, copy: Path | None = None, *, promoted: bool = True) -> Iterator[Server]:
+    """The same, as a server that can be stopped, in a mode of ``pg_ctl``, and started again."""
     directory = Path(tempfile.mkdtemp(prefix="beam-joins-postgres-"))
     # PostgreSQL refuses to run as root
     user = "postgres" if os.geteuid() == 0 else None
@@ -55,15 +71,28 @@ def server(bin_: Path, port: int | None = None, copy: Path | None = None, *, pro
             data.chmod(0o700)
         settings = {**SETTINGS, **_known(bin_, PLUGINS), "unix_socket_directories": directory, "port": port}
         options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-        # pg_ctl hands its pipes to the server, so nothing may wait for their end
-        started = [str(bin_ / "pg_ctl"), "--pgdata", str(data), "--log", str(log), "--wait", "--options", options, "start"]
-        subprocess.run(started, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=directory)
+        is_running = False
+
+        def start() -> None:
+            nonlocal is_running
+            # pg_ctl hands its pipes to the server, so nothing may wait for their end
+            started = [str(bin_ / "pg_ctl"), "--pgdata", str(data), "--log", str(log), "--wait", "--options", options, "start"]
+            subprocess.run(started, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=user, cwd=directory)
+            is_running = True
+
+        def stop(mode: str) -> None:
+            nonlocal is_running
+            is_running = False
+            run(bin_ / "pg_ctl", "--pgdata", data, "--mode", mode, "--wait", "stop")
+
+        start()
         try:
             if copy is not None and promoted:
                 run(bin_ / "pg_ctl", "--pgdata", data, "--wait", "promote")
-            yield f"host=127.0.0.1 port={port} user=test dbname=postgres"
+            yield Server(f"host=127.0.0.1 port={port} user=test dbname=postgres", stop, start)
         finally:
-            run(bin_ / "pg_ctl", "--pgdata", data, "--mode", "immediate", "--wait", "stop")
+            if is_running:
+                stop("immediate")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -23,6 +23,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import BEGIN_ANEW, writing
 from beam_joins.pipelines.base.paths import absolute, is_local
+from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.formats.changelog_columns import POSITION, TIME
 from beam_joins.pipelines.formats.file_parts import File, Storage
@@ -80,7 +81,7 @@ class DeltaSource(NamedTuple):
         except TableNotFoundError:
             raise InputError(f"there is no Delta table at {self.shown}") from None
         except (DeltaError, OSError, pa.ArrowException) as error:
-            raise InputError(f"cannot read {self.shown}: {_reason(error)}") from error
+            raise kind_of(error)(f"cannot read {self.shown}: {_reason(error)}") from error
 
 
 class DeltaRound(NamedTuple):

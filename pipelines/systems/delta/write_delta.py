@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from beam_joins.errors import InputError, OutputError
+from beam_joins.errors import OutputError
 from beam_joins.pipelines.base.extras import missing
+from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.results.merge_once import (
     DELETED,
@@ -111,7 +112,7 @@ class DeltaTableOfRows(KeyedTable):
             self._require_history(table, last)
             self._fitting(table, create=create, widen=widen, last=last)
         except (DeltaError, OSError) as error:
-            raise InputError(f"cannot write {self.path}: {first_line(error)}") from error
+            raise kind_of(error)(f"cannot write {self.path}: {first_line(error)}") from error
 
     def merge(self, changes: LastChanges, run: MergedRun) -> Merged:
         """Merges the changes as one version of the Delta table."""
@@ -122,7 +123,7 @@ class DeltaTableOfRows(KeyedTable):
         except CommitFailedError as error:
             raise Overtaken(first_line(error)) from error
         except (DeltaError, OSError) as error:
-            raise OutputError(f"cannot write {self.path}: {first_line(error)}") from error
+            raise kind_of(error, OutputError)(f"cannot write {self.path}: {first_line(error)}") from error
 
     def _table(self, *, create: bool) -> Any:
         """The Delta table."""

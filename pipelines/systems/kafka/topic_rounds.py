@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from xxhash import xxh3_128_hexdigest
 
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, Unavailable
 from beam_joins.pipelines.base.input_error import BEGIN_ANEW
 from beam_joins.pipelines.changelogs.round_files import LinesFile, RoundFiles
 from beam_joins.pipelines.changelogs.source_reads import ReadPiece, Timed
@@ -127,7 +127,7 @@ def _pieces(source: Topics, element: tuple[str, int], place: int, end: int) -> I
                 place, heard = piece.after, time.monotonic()
                 yield piece
             if time.monotonic() - heard > _SILENT_SECONDS:
-                raise InputError(f"partition {element[1]} of the topic {element[0]} has given no record for {_SILENT_SECONDS:.0f} s")
+                raise Unavailable(f"partition {element[1]} of the topic {element[0]} has given no record for {_SILENT_SECONDS:.0f} s")
     except kafka().KafkaException as error:
         topic, partition = element
         if error.args and error.args[0].code() in (kafka().KafkaError.OFFSET_OUT_OF_RANGE, kafka().KafkaError._AUTO_OFFSET_RESET):
@@ -135,7 +135,8 @@ def _pieces(source: Topics, element: tuple[str, int], place: int, end: int) -> I
                 f"the topic {topic} has lost records of partition {partition} that no run has read: {BEGIN_ANEW}, and let"
                 " the topic keep its records for longer"
             ) from None
-        raise InputError(f"the topic {topic} cannot be read: {error.args[0].str() if error.args else error}") from None
+        # of the configuration nothing is wrong, as the topic has said where it ends
+        raise Unavailable(f"the topic {topic} cannot be read: {error.args[0].str() if error.args else error}") from None
 
 
 class _Contents:

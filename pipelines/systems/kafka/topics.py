@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, Protocol
 
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, Unavailable
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.changelogs.source_reads import Range, ReadPiece
 
@@ -86,7 +86,7 @@ def kafka() -> Any:
 
 
 def partitions_of(topic: str, config: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """The partitions that a topic has. Raises InputError if there is no such topic, or no broker answers."""
+    """The partitions that a topic has. Raises InputError if there is no such topic, and Unavailable if no broker answers."""
     reasons: list[Any] = []
     consumer = kafka_consumer({**_SILENT, "error_cb": reasons.append, **config})
     try:
@@ -97,7 +97,8 @@ def partitions_of(topic: str, config: Mapping[str, Any]) -> list[tuple[str, int]
     finally:
         consumer.close()
     if metadata.error is not None:
-        raise InputError(f"the topic {topic} cannot be read: {metadata.error.str()}")
+        kind = Unavailable if metadata.error.retriable() else InputError
+        raise kind(f"the topic {topic} cannot be read: {metadata.error.str()}")
     return [(topic, partition) for partition in sorted(metadata.partitions)]
 
 
@@ -115,7 +116,7 @@ def identity_of(topic: str, config: Mapping[str, Any]) -> str:
 def end_of(topic: str, partition: int, config: Mapping[str, Any]) -> int:
     """The offset after the last record that a consumer with these settings receives.
 
-    Raises InputError if no broker says it.
+    Raises Unavailable if no broker says it.
     """
     levels = kafka().IsolationLevel
     uncommitted = config.get("isolation.level") == "read_uncommitted"
@@ -161,9 +162,9 @@ def _configured() -> Iterator[None]:
         raise InputError(f"config= is no configuration of a consumer: {_reason(error.args)}") from None
 
 
-def _unreachable(config: Mapping[str, Any], what: str, reasons: Sequence[Any]) -> InputError:
+def _unreachable(config: Mapping[str, Any], what: str, reasons: Sequence[Any]) -> Unavailable:
     """The error for a broker that does not answer, with the most useful reason."""
-    return InputError(
+    return Unavailable(
         f"no Kafka broker at {config['bootstrap.servers']} says {what} ({_reason(reasons)}):"
         " see that it runs, that its address and the security settings are right, and that the workers reach it"
     )

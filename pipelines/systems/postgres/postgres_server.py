@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, Unavailable
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 
@@ -74,6 +74,15 @@ _REMEDIES: Final = {
     ),
 }
 """What to do, by words of the server."""
+_REFUSED: Final = re.compile(
+    r"authentication failed|no password supplied|pg_hba|not permitted|permission denied|(?:role|database) \S+ does not exist"
+    r"|certificate|does not support|invalid"
+)
+"""The words of a server, or of the client, that refuses a connection for good."""
+_PASSING: Final = ("08", "57P0", "53300", "55P03", "55006", "40001", "40P01", "25006")
+"""The beginnings of codes of errors that pass: of connections, a server that stops or starts, too many sessions, what others have
+locked or read, deadlocks, and a server that is not the primary one.
+"""
 _NEEDS_REPLICATION: Final = re.compile("replication role|REPLICATION attribute|WAL sender|walsender|replication slots$")
 
 
@@ -123,7 +132,19 @@ def server_errors(what: str, conninfo: str = "") -> Iterator[None]:
             hint = ": the role needs the privilege (GRANT)"
         elif isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.ObjectInUse):
             hint = _held(conninfo, message)
-        raise InputError(f"{what}: {message}{hint}") from None
+        kind = Unavailable if is_out_of_reach(error) else InputError
+        raise kind(f"{what}: {message}{hint}") from None
+
+
+def is_out_of_reach(error: Any) -> bool:
+    """Whether an error of the driver says that the server does not answer now, or that a session is in the way: a repetition may
+    succeed.
+    """
+    if not isinstance(error, psycopg.OperationalError | psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.ObjectInUse):
+        return False
+    if error.sqlstate is None:  # there is no connection, or none any more
+        return not _REFUSED.search(str(error))
+    return bool(error.sqlstate.startswith(_PASSING))
 
 
 def _held(conninfo: str, message: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, LiteralString, TypeVar
 
-from beam_joins.errors import InputError, OutputError
+from beam_joins.errors import InputError, OutputError, Unavailable
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.results.run_mark import Mark, NotAsLeft
@@ -16,6 +16,7 @@ from beam_joins.pipelines.results.table_columns import TableColumns
 from beam_joins.pipelines.systems.postgres.copy_text import copy_text
 from beam_joins.pipelines.systems.postgres.postgres_forms import PostgresType, is_wider, require_names
 from beam_joins.pipelines.systems.postgres.postgres_mark import PostgresMarks
+from beam_joins.pipelines.systems.postgres.postgres_server import is_out_of_reach
 from beam_joins.pipelines.systems.postgres.postgres_target import (
     PostgresTarget,
     TargetReader,
@@ -384,6 +385,7 @@ class PostgresTable:
                 message += self._holder()
             # of COPY's "COPY staged, line 3, column n: ..." only the column says something to the user
             _, _, column = (error.diag.context or "").partition(", column ")
+            kind = Unavailable if is_out_of_reach(error) else kind
             raise kind(f"PostgreSQL, table {self.name}: {message}{f' (column {column.splitlines()[0]})' if column else ''}") from None
 
     def _holder(self) -> str:

@@ -12,8 +12,9 @@ from apache_beam.internal.azure.auth import get_service_credentials
 from apache_beam.io.azure.blobstorageio import parse_azfs_path
 from apache_beam.options.pipeline_options import AzureOptions, PipelineOptions
 
+from beam_joins.errors import http_status
 from beam_joins.transforms.engine.files.object_streams import IN_ONE, Range
-from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, by_bucket, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, by_bucket
 
 _CONFLICT, _CHANGED, _NO_RANGE = 409, 412, 416
 _AT_ONCE: Final = 256
@@ -74,7 +75,7 @@ class AzureObjects(ListedObjects):
             answer = self._blob(path).download_blob(start, stop - start)
             return Range(answer.readall(), int(answer.properties.content_range.rpartition("/")[2]))
         except Exception as error:
-            if error_code(error) != _NO_RANGE:
+            if http_status(error) != _NO_RANGE:
                 raise
             return Range(b"")  # it is empty, or ends here
 
@@ -129,7 +130,7 @@ class AzureObjects(ListedObjects):
         try:
             self._blob(path).upload_blob(content, overwrite=version is not None, **condition)
         except Exception as error:
-            if error_code(error) not in (MISSING, _CONFLICT, _CHANGED) or "ContainerNotFound" in str(error):
+            if http_status(error) not in (MISSING, _CONFLICT, _CHANGED) or "ContainerNotFound" in str(error):
                 raise
             return self._has(path, content)
         return True

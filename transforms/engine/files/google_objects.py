@@ -5,8 +5,9 @@ from typing import Any
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.errors import http_status
 from beam_joins.transforms.engine.files.object_streams import Range
-from beam_joins.transforms.engine.files.objects import ListedFile, ListedObjects, bucket_and_key, error_code
+from beam_joins.transforms.engine.files.objects import ListedFile, ListedObjects, bucket_and_key
 
 _CHANGED, _NO_RANGE = 412, 416
 _BYTES = "application/octet-stream"
@@ -49,7 +50,7 @@ class GoogleObjects(ListedObjects):
         try:
             return Range(bytes(self._blob(path).download_as_bytes(start=start, end=stop - 1)))
         except Exception as error:
-            if error_code(error) != _NO_RANGE:
+            if http_status(error) != _NO_RANGE:
                 raise
             return Range(b"")  # it is empty, or ends here
 
@@ -97,7 +98,7 @@ class GoogleObjects(ListedObjects):
         try:
             self._blob(path).upload_from_string(content, content_type=_BYTES, if_generation_match=int(version or 0))
         except Exception as error:
-            if error_code(error) != _CHANGED:
+            if http_status(error) != _CHANGED:
                 raise
             return self._has(path, content)
         return True

@@ -20,16 +20,6 @@ _RAW: Final = CompressionTypes.UNCOMPRESSED
 _PATTERN: Final = re.compile(r"[*?\[]")
 
 
-def error_code(error: BaseException) -> Any:
-    """The HTTP status that an error of a client has, ``None`` without one."""
-    response = getattr(error, "response", None)  # of boto3
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
-    # of Google's and of Azure's clients
-    return next(
-        (code for code in (status, *(getattr(error, name, None) for name in ("code", "status_code"))) if code is not None), None
-    )
-
-
 def bucket_and_key(path: str) -> tuple[str, str]:
     """The bucket of a path, or the account and the container of one of Azure, and the key of its object.
 

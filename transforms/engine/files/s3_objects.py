@@ -6,8 +6,9 @@ from typing import Any, Final
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.errors import http_status
 from beam_joins.transforms.engine.files.object_streams import IN_ONE, Range
-from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, by_bucket, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, ListedObjects, bucket_and_key, by_bucket
 
 _TOO_LARGE, _CONFLICT, _CHANGED, _NO_RANGE, _NOT_IMPLEMENTED = 400, 409, 412, 416, 501
 _AT_ONCE: Final = 1000
@@ -48,7 +49,7 @@ class S3Objects(ListedObjects):
         try:
             answer = self._client.get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{stop - 1}")
         except Exception as error:
-            if error_code(error) != _NO_RANGE:
+            if http_status(error) != _NO_RANGE:
                 raise
             return Range(b"")  # it is empty, or ends here
         content = answer["Body"].read()
@@ -69,7 +70,7 @@ class S3Objects(ListedObjects):
         try:
             self.size(path)
         except Exception as error:
-            if error_code(error) != MISSING:
+            if http_status(error) != MISSING:
                 raise
             return False
         return True
@@ -100,7 +101,7 @@ class S3Objects(ListedObjects):
         try:
             self._client.copy_object(Bucket=into, Key=name, CopySource={"Bucket": bucket, "Key": key})
         except Exception as error:
-            if error_code(error) != _TOO_LARGE:
+            if http_status(error) != _TOO_LARGE:
                 raise
             self._io().copy(source, target)  # in parts
         self._client.delete_object(Bucket=bucket, Key=key)
@@ -118,9 +119,9 @@ class S3Objects(ListedObjects):
         try:
             self._client.put_object(Bucket=bucket, Key=key, Body=content, **condition)
         except Exception as error:
-            if error_code(error) == _NOT_IMPLEMENTED:  # by another server than Amazon's
+            if http_status(error) == _NOT_IMPLEMENTED:  # by another server than Amazon's
                 return super().write_over(path, content, version)
-            if error_code(error) not in (MISSING, _CONFLICT, _CHANGED) or "NoSuchBucket" in str(error):
+            if http_status(error) not in (MISSING, _CONFLICT, _CHANGED) or "NoSuchBucket" in str(error):
                 raise
             return self._has(path, content)
         return True

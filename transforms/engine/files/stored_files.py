@@ -15,9 +15,10 @@ from uuid import uuid4
 from apache_beam.io.filesystem import BeamIOError, CompressedFile, CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from beam_joins.errors import http_status
 from beam_joins.transforms.engine.files.object_clients import objects_at
 from beam_joins.transforms.engine.files.object_streams import IN_ONE
-from beam_joins.transforms.engine.files.objects import MISSING, ListedFile, error_code
+from beam_joins.transforms.engine.files.objects import MISSING, ListedFile
 
 PART: Final = ".part"
 _OURS: Final = {"builtins", "beam_joins", "pyarrow"}
@@ -41,7 +42,7 @@ def cause(error: BaseException) -> str:
 
 def code_of(error: BaseException) -> Any:
     """The HTTP status of an error, also of one within an error of Beam's filesystems; ``None`` without one."""
-    return error_code(_first(error))
+    return http_status(_first(error))
 
 
 def _first(error: BaseException) -> BaseException:
