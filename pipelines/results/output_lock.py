@@ -20,6 +20,7 @@ from beam_joins.transforms.connect.files import (
     claim_at,
     claim_of,
     end_lease,
+    give_up,
     read_whole,
     share_lease,
     take_lease,
@@ -96,6 +97,11 @@ def release(output: str, mine: Claim) -> None:
     with _alone(os.path.dirname(lock)):
         if held(output, mine):
             remove(lock)
+
+
+def leave(output: str, mine: Claim) -> None:
+    """Leaves the claim on an output, and the files of this run, to a later run, as a process that is killed does."""
+    give_up(lock_of(output), mine)
 
 
 def _remove_unclaimed(directory: str) -> None:

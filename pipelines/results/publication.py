@@ -9,7 +9,7 @@ from typing import BinaryIO, Final, NamedTuple, Self
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, remove_directory
-from beam_joins.pipelines.results.output_lock import held, release, staging_of, take
+from beam_joins.pipelines.results.output_lock import held, leave, release, staging_of, take
 from beam_joins.transforms.connect.files import new_claim, remove_files, rename
 
 _PART_NAME: Final = re.compile(r"-\d{5,}-of-\d{5,}")
@@ -63,6 +63,9 @@ class Publication:
     def __exit__(self, *error: object) -> None:
         if error[0] is None or not self._stays:
             self.release()
+        elif not self._in_workers:
+            for path in self._paths:
+                leave(path, self._claim)
 
     @contextmanager
     def until_renamed(self, refused: type[Exception]) -> Iterator[None]:

@@ -1,6 +1,5 @@
 """A command that follows goes on when the server of its source and of its target is restarted, or ends connections."""
 
-import os
 import random
 import signal
 import subprocess
@@ -9,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -74,7 +72,7 @@ def test_a_restart_of_the_server_is_waited_for_with_a_line_an_attempt(restarted:
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, Path("err.txt").read_text()
     attempts = [line for line in Path("err.txt").read_text().splitlines() if "next attempt" in line]
-    assert [line for line in attempts if not line.startswith("beam-joins join: PostgreSQL, ")] == []
+    assert [line for line in attempts if not line.startswith("python -m beam_joins join: PostgreSQL, ")] == []
     assert [line.partition("next attempt in ")[2] for line in attempts[:2]] == ["1 s (--retry-for)", "2 s (--retry-for)"]
     assert Path("out.txt").read_text().splitlines()[-1].startswith("stopped after ")
 
@@ -89,7 +87,7 @@ def test_a_server_that_stays_away_ends_the_command_with_code_1_and_the_next_star
     *attempts, last = Path("err.txt").read_text().splitlines()
     assert len(attempts) >= 2
     assert "next attempt" not in last
-    assert last.startswith("beam-joins join: PostgreSQL, ")
+    assert last.startswith("python -m beam_joins join: PostgreSQL, ")
     with following(address) as process:  # an address may be wrong: the first round is not repeated
         assert process.wait(60) == 1
     assert len(Path("err.txt").read_text().splitlines()) == 1
@@ -121,12 +119,25 @@ def test_restarts_at_any_moment_lose_nothing_and_double_nothing(restarted: Serve
 def test_a_server_that_is_down_gives_code_1_and_a_wrong_address_code_2(restarted: Server, beam_joins: Run) -> None:
     conninfo, address = shop(restarted.conninfo, "codes")
     assert beam_joins("slot", "create", address, "--tables", "orders,customers").code == 0
-    one_run: list[Any] = [*join_options(address)[:-2], "--state-dir", "state", "--latest", "now.jsonl"]
+    one_run = [*join_options(address)[:-2], "--state-dir", "state", "--latest", "now.jsonl"]
     assert beam_joins(*one_run).code == 0
-    gone = [each.replace("/codes?", "/nowhere?") if isinstance(each, str) else each for each in one_run]
+    gone = [each.replace("/codes?", "/nowhere?") for each in one_run]
     assert beam_joins(*gone).code == 2
     restarted.stop("fast")
     ran = beam_joins(*one_run)
     assert ran.code == 1
-    assert ran.err.startswith("beam-joins join: PostgreSQL, slot codes: "), ran
-    assert os.listdir("state") != []
+    assert "PostgreSQL, slot codes: " in ran.err, ran
+
+
+def test_what_is_merged_is_on_the_disk_of_a_server_that_commits_without_waiting(restarted: Server, beam_joins: Run) -> None:
+    conninfo = restarted.conninfo
+    run(conninfo, "ALTER SYSTEM SET synchronous_commit = off", "ALTER SYSTEM SET wal_writer_delay = '10s'", "SELECT pg_reload_conf()")
+    Path("in").mkdir()
+    target = f"postgres://test@127.0.0.1:{psycopg.conninfo.conninfo_to_dict(conninfo)['port']}/postgres?table=rows"
+    one_run = ["table", "--input", "in", "--state-dir", "state", "--to", target, "--sequence-by=", "--apply-as-deletes=", "--key=id"]
+    for number in (1, 2):
+        Path(f"in/{number}.jsonl").write_text(f'{{"id": {number}, "updated_at": {number}}}\n')
+        assert beam_joins(*one_run).code == 0
+        restarted.stop("immediate")
+        restarted.start()
+        assert asked(conninfo, "SELECT id FROM rows_live") == [(each,) for each in range(1, number + 1)]

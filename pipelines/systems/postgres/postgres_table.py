@@ -43,9 +43,12 @@ _LOCK_TIMEOUT: Final = "SELECT set_config('lock_timeout', '30s', false) WHERE cu
 _SESSION: Final = """
     SELECT set_config(name, value, false) FROM (VALUES ('TimeZone', 'UTC'), ('DateStyle', 'ISO, MDY'), ('IntervalStyle', 'postgres'),
         ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('array_nulls', 'on'), ('xmloption', 'content'),
-        ('client_encoding', 'UTF8')) AS settings (name, value)
+        ('client_encoding', 'UTF8'), ('synchronous_commit', 'local')) AS settings (name, value)
+    WHERE name <> 'synchronous_commit' OR current_setting(name) = 'off'
 """
-"""A text is one value, whatever the role, the database or the environment are set to."""
+"""A text is one value, whatever the role, the database or the environment are set to; what is committed is on the disk, as the
+state of a run counts it.
+"""
 _SCHEMA: Final = "SELECT to_regnamespace(%s) IS NULL"
 _CREATE: Final = "CREATE TABLE {table} ({columns}, {position} bigint NOT NULL, {deleted} boolean NOT NULL, PRIMARY KEY ({key}))"
 _VIEW: Final = "CREATE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"

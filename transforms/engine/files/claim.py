@@ -19,8 +19,10 @@ LEASE: Final = 120.0
 _SLACK: Final = 30.0
 """The seconds by which the clocks of two machines may differ."""
 _TOKEN: Final = re.compile(r"[0-9a-f]{12}")
-_given_up: Final = set[str]()
-"""The tokens of the leases that this process has ended and a store may still have."""
+_given_up: Final = dict[str, set[str]]()
+"""The tokens of the claims that this process has given up, and the paths where these may still be: a run has one claim for all of
+its outputs.
+"""
 
 
 class Claim(NamedTuple):
@@ -101,12 +103,22 @@ def end_lease(path: str, mine: Claim) -> None:
     """Release the claim at a path in a store, if it is still there; to this process it is dead also where the store does not answer.
     Raises ``OSError``.
     """
-    _renewals.remove(path, mine)
-    _given_up.add(mine.token)
+    give_up(path, mine)
     there = claim_at(path).claim
     if there is not None and there.token == mine.token:
         remove_files([path])
-    _given_up.remove(mine.token)
+    paths = _given_up[mine.token]
+    paths.remove(path)
+    if not paths:
+        del _given_up[mine.token]
+
+
+def give_up(path: str, mine: Claim) -> None:
+    """Count a claim as that of a process that has ended: it stays at its path until a later run, also one of this process, takes the
+    path over.
+    """
+    _renewals.remove(path, mine)
+    _given_up.setdefault(mine.token, set()).add(path)
 
 
 def _write(path: str, mine: Claim, version: str | None) -> bool:
