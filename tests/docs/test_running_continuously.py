@@ -33,13 +33,13 @@ def named_blocks() -> list[tuple[str | None, Block]]:
 @pytest.mark.parametrize("runner", ["DirectRunner", pytest.param("SparkRunner", marks=[pytest.mark.spark, pytest.mark.sweep])])
 def test_what_the_page_shows_is_what_a_day_gives(tmp_path: Path, runner: str) -> None:
     (command,) = [block.text for _, block in named_blocks() if block.language == "sh"]
-    python, *arguments = shlex.split(command.replace("\\\n", ""))
-    assert (python, arguments[0], arguments[-2:]) == ("python", "-m", ["--every", "5s"])
+    program, *arguments = shlex.split(command.replace("\\\n", ""))
+    assert (program, arguments[0], arguments[-2:]) == ("beam-joins", "orders", ["--every", "5s"])
     arguments = [f"--runner={runner}" if each.startswith("--runner") else each for each in arguments[:-2]]
     for side in ("orders", "customers"):
         (tmp_path / "in" / side).mkdir(parents=True)
     with subprocess.Popen(
-        [sys.executable, *arguments, "--every", "200ms", "--whole-files"],
+        [sys.executable, "-m", "beam_joins", *arguments, "--every", "200ms", "--whole-files"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -44,7 +44,7 @@ def manifests(name: str) -> list[dict[str, Any]]:
 
 
 def test_manifests_are_as_kubernetes_has_them() -> None:
-    for name in ("executors.yaml", "job_server.yaml"):
+    for name in ("cron_job.yaml", "executors.yaml", "job_server.yaml"):
         for each in manifests(name):
             kubernetes_validate.validate(each, "1.30", strict=True)
 

@@ -1,6 +1,7 @@
 """A Kafka broker of one node on loopback, as a child process."""
 
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -45,6 +46,16 @@ class Broker:
     """A broker that runs; `address` is for `bootstrap_servers`."""
 
     address: str
+    process: "subprocess.Popen[bytes]"
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Within the block the broker answers nothing."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     @classmethod
     @contextmanager
@@ -59,7 +70,7 @@ class Broker:
             process = subprocess.Popen([*command, "kafka.Kafka", str(properties)], stdout=log, stderr=subprocess.STDOUT, cwd=directory)
         try:
             _wait_for(port, process)
-            yield cls(f"127.0.0.1:{port}")
+            yield cls(f"127.0.0.1:{port}", process)
         finally:
             process.kill()
             process.wait()

@@ -1,12 +1,15 @@
 """The commands read topics: in one run and in incremental runs, from their offsets, they give what the same lines in files give."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.pipelines.orders_run import Run
+from tests.pipelines.orders_run import ENVIRONMENT, Run
 from tests.pipelines.streaming.jobs import wait_until
 from tests.pipelines.test_envelopes import debezium
 
@@ -130,3 +133,32 @@ def test_a_topic_that_cannot_be_read_is_refused_in_a_sentence(broker: Any, beam_
         ran = beam_joins("join", "--left", left, "--right", "r.jsonl", "--left-key", "id", "--latest", "now.jsonl", *more)
         assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran
         assert message in ran.err
+
+
+def test_a_broker_that_does_not_answer_is_waited_for(broker: Any, beam_joins: Run) -> None:
+    broker.make_topic("still.customers", partitions=2)
+    put(broker, "still.customers", customers(range(1, 20)))
+    options = [
+        "--input",
+        address(broker, "still.customers"),
+        "--key",
+        "id",
+        "--state-dir",
+        "state",
+        "--latest",
+        "now.jsonl",
+        "--follow",
+    ]
+    command = [sys.executable, "-m", "beam_joins", "table", *options, "--every", "200ms"]
+    with open("err.txt", "wb") as err, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, env=ENVIRONMENT) as process:
+        try:
+            wait_until(lambda: Path("now.jsonl").exists())
+            with broker.standing_still():
+                wait_until(lambda: "next attempt in 1 s (--retry-for)" in Path("err.txt").read_text())
+            put(broker, "still.customers", customers(range(20, 41)))
+            wait_until(lambda: "name 40" in Path("now.jsonl").read_text())
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    assert all("no Kafka broker at" in line for line in Path("err.txt").read_text().splitlines())
