@@ -189,7 +189,7 @@ def formats_of(formats: ColumnFormats) -> Formats:
     >>> formats_of({"sum": "1.234,5", "day": ["%d.%m.%Y", "%m/%d/%Y"]})
     (('sum', ('1.234,5',)), ('day', ('%d.%m.%Y', '%m/%d/%Y')))
     """
-    if not isinstance(formats, Mapping) or not all(isinstance(name, str) and name for name in formats):
+    if not isinstance(formats, Mapping) or not formats or not all(isinstance(name, str) and name for name in formats):
         raise ValueError(f"{formats!r}: give columns and their formats, as in {{'amount': '1.234,5'}}")
     made = []
     for name, given in formats.items():

@@ -2,6 +2,7 @@
 read.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.sample.sample_files import write_sample
-from beam_joins.pipelines.formats.csv import _row
+from beam_joins.pipelines.formats.csv import CsvReader, _row
+from beam_joins.pipelines.formats.file_parts import File
 from tests.hostile.changelogs import WRITTEN, bz2, json_lines, read
 from tests.hostile.damage import TIMES, damaged
 from tests.pipelines.naive_orders import Row
@@ -68,6 +70,6 @@ def test_a_damaged_stream_of_bzip2_behind_the_first_is_not_the_end_of_the_file(r
 @pytest.mark.parametrize("digits", ["1e-2147483647", "1e-99", "0." + "0" * 60 + "1", "1e99999999"])
 def test_a_decimal_of_more_digits_than_there_are_is_a_bad_record(digits: str) -> None:
     """Arrow reads beyond its tables for some of these."""
-    fault = _row(f"{digits}\n".encode(), (("amount", "decimal(10,2)"),))
+    fault = _row(f"{digits}\n".encode(), replace(File.at("x.csv", CsvReader()), layout=(("amount", "decimal(10,2)"),)))
     assert isinstance(fault, str)
     assert fault.startswith("column 'amount' is not of type decimal(10,2)")

@@ -150,7 +150,11 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "ReadGrowingFiles": {**DATED, "path": ("a.jsonl", ""), "timestamp_by": ("at", "text function"), "schema": (None, "none")},
     "ReadChangelog": {
         **PLAIN_ROWS,
-        **{"path": ("d.jsonl", "text"), "on_bad_record": ("fail", ""), **dict.fromkeys(("delimiter", "encoding"), (None, "none"))},
+        **{
+            "path": ("d.jsonl", "text"),
+            "on_bad_record": ("fail", ""),
+            **dict.fromkeys(("delimiter", "encoding", "column_formats"), (None, "none")),
+        },
     },
     "ReadGrowingChangelog": {
         **PLAIN_ROWS,
