@@ -18,10 +18,9 @@ import pyarrow as pa
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 
-from beam_joins import ChangeBatch, ForeignKeyJoin, TableFromChangelog
+from beam_joins import ChangeBatch, ForeignKeyJoin, TableFromChangelog, runner
 from beam_joins.pipelines.changelogs.event_time import EventTime
 from beam_joins.pipelines.changelogs.source_reads import Follow
-from beam_joins.pipelines.flink import flink_runner
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow
 from benchmarks.data.endless import SCHEMAS, Endless
 from benchmarks.harness.flow import Flow, flow_report
@@ -93,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run, and print what was measured."""
     asked, options = parser().parse_known_args(argv)
     options_of_runner = PipelineOptions([*RUNNERS[asked.on], *options])
-    with tempfile.TemporaryDirectory(prefix="flow-") as folder, flink_runner(options_of_runner) as ready:
+    with tempfile.TemporaryDirectory(prefix="flow-") as folder, runner(options_of_runner) as ready:
         # workers need some seconds to start
         live = time.time_ns() // 1000 + 10 * _MILLION if asked.live else None
         endless = Endless(asked.changes, asked.orders, asked.customers, asked.per_second, live)

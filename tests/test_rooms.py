@@ -68,7 +68,7 @@ BELOW_IN_MEANING = {
 }
 """The rooms of the lowest floor likewise; what lies beside them imports nothing of ours."""
 BESIDE = {"cores", "errors", "function_failed"}
-ENTRIES = {"direct", "__init__", "__main__", "explain", "flink", "join", "orders", "sample", "slot", "state", "spark", "table"}
+ENTRIES = {"demo", "direct", "__init__", "__main__", "explain", "flink", "join", "orders", "sample", "slot", "state", "spark", "table"}
 """What else stands at the top of the pipelines: where programs and users come in."""
 
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquetBatched, WriteToParquetBatched
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins import runner
 from beam_joins.pipelines.direct import direct_runner
 from beam_joins.pipelines.runners.runner import ENGINE
-from beam_joins.pipelines.spark import spark_runner
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import WORKS
 
@@ -41,10 +41,10 @@ def contestant(name: str, works: Sequence[str], compute: Callable[[Task, str], N
 
 
 @contextlib.contextmanager
-def pipeline(runner: str, *, environment: str = "pool", options: Sequence[str] = ()) -> Iterator[beam.Pipeline]:
+def pipeline(runner_name: str, *, environment: str = "pool", options: Sequence[str] = ()) -> Iterator[beam.Pipeline]:
     """A pipeline on Spark with two cores, or on the direct runner with all; it runs when the block ends."""
     logging.getLogger().setLevel(logging.ERROR)
-    if runner == "DirectRunner":
+    if runner_name == "DirectRunner":
         # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for
         # bounded input.
         with direct_runner(PipelineOptions([f"--runner={ENGINE}", *options])) as ready, beam.Pipeline(options=ready) as made:
@@ -52,7 +52,7 @@ def pipeline(runner: str, *, environment: str = "pool", options: Sequence[str] =
         return
     workers = ["--environment_type=LOOPBACK"] if environment == "loopback" else []
     asked = PipelineOptions([*SPARK, *workers, *options])
-    with spark_runner(asked) as ready, beam.Pipeline(options=ready) as made:
+    with runner(asked) as ready, beam.Pipeline(options=ready) as made:
         yield made
 
 

@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins import ChangeBatch, ForeignKeyJoin, TableFromChangelog
+from beam_joins import ChangeBatch, ForeignKeyJoin, TableFromChangelog, runner
 from beam_joins.io import ReadParquet, WriteParquet
 from beam_joins.pipelines.commands.engine_figures import EngineFigures
-from beam_joins.pipelines.spark import spark_runner
 
 RUNNERS: Final = ("DirectRunner", "SparkRunner")
 ABOUT: Final = ("seq", "ts", "deleted")
@@ -39,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger().setLevel(logging.ERROR)
     patterns = [str(asked.data.resolve() / name / "*.parquet") for name in STEPS[:2]]
     if asked.runner == "SparkRunner":
-        with spark_runner(PipelineOptions(["--runner=SparkRunner", *rest])) as ready:
+        with runner(PipelineOptions(["--runner=SparkRunner", *rest])) as ready:
             figures = _run(beam.Pipeline(options=ready), patterns, asked.out)
     else:
         # what Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for

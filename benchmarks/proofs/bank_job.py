@@ -18,12 +18,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins import ChangeBatch, SumTable, TableFromChangelog, TableTableJoin, vectorized
+from beam_joins import ChangeBatch, SumTable, TableFromChangelog, TableTableJoin, runner, vectorized
 from beam_joins.io import ReadParquet
 from beam_joins.pipelines.changelogs.event_time import EventTime
 from beam_joins.pipelines.changelogs.source_reads import Follow
-from beam_joins.pipelines.flink import flink_job, flink_runner
-from beam_joins.pipelines.spark import spark_runner
+from beam_joins.pipelines.flink import flink_job
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from benchmarks.contestants.beam_pipeline import SPARK
@@ -79,15 +78,15 @@ def build(rows: PCollection[Any], positions: str, out: Path) -> None:
         _ = table | f"keep {name}" >> beam.ParDo(Keep(str(folder)))
 
 
-def bounded(data: Path, out: Path, positions: str, runner: str, options: Sequence[str], state: Path | None) -> None:
+def bounded(data: Path, out: Path, positions: str, runner_name: str, options: Sequence[str], state: Path | None) -> None:
     """Run over all transactions in a directory; with ``state`` go on from the run before, and let the results
     appear together with the state.
     """
     made = PipelineOptions(list(options))
-    if runner == "DirectRunner":
+    if runner_name == "DirectRunner":
         _bounded(beam.Pipeline(runner=FnApiRunner(), options=made), data, out, positions, state)
         return
-    with spark_runner(PipelineOptions([*SPARK, *options])) as ready:
+    with runner(PipelineOptions([*SPARK, *options])) as ready:
         _bounded(beam.Pipeline(options=ready), data, out, positions, state)
 
 
@@ -108,7 +107,7 @@ def _bounded(pipeline: beam.Pipeline, data: Path, out: Path, positions: str, sta
 
 def unbounded(path: Path, out: Path, positions: str, options: Sequence[str]) -> None:
     """Run without an end on Flink, and cancel the job when no result has come for a minute."""
-    with flink_runner(PipelineOptions([*_FLINK, *options])) as ready:
+    with runner(PipelineOptions([*_FLINK, *options])) as ready:
         pipeline = beam.Pipeline(options=ready)
         follow = beam.ParDo(Follow(Arrivals(str(path)), EventTime.of(_OUT_OF_ORDERNESS, None))).with_output_types(pa.RecordBatch)
         rows = pipeline | beam.Create(["transactions"], reshuffle=False) | "follow" >> follow

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from beam_joins.errors import InputError, OutputError, Unavailable
-from beam_joins.pipelines.base.unavailable import kind_of
+from beam_joins.errors import InputError, OutputError, Unavailable, kind_of
 
 E = TypeVar("E")
 BEGIN_ANEW: Final = "read it again (--read-again, in Python --beam_joins_read_again), or begin with an empty state"

@@ -8,7 +8,6 @@ import socket
 from contextlib import suppress
 from typing import Final
 
-from beam_joins.errors import Unavailable
 from beam_joins.transforms.connect.files import (
     ListedFile,
     files_below,
@@ -162,4 +161,4 @@ def require_file_system(what: str, path: str) -> None:
     it does not answer within seconds.
     """
     if not is_local(path) and (reason := unreachable(path)):
-        raise Unavailable(f"{what}: {path} cannot be reached: {reason}")
+        raise reason.kind(f"{what}: {path} cannot be reached: {reason}")

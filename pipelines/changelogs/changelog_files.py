@@ -10,11 +10,10 @@ from typing import Final
 import pyarrow as pa
 
 from beam_joins.elements.iso_times import NO_TIME
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, kind_of
 from beam_joins.pipelines.base.extras import MissingExtra
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import absolute, files_at, none_at, require_file_system
-from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
 from beam_joins.pipelines.changelogs.sampling import (
     LOOK_RECORDS,

@@ -13,10 +13,9 @@ from apache_beam.pvalue import PBegin, PCollection, TaggedOutput
 
 from beam_joins import Dropped
 from beam_joins.elements.iso_times import text_of_micros
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, kind_of
 from beam_joins.pipelines.base.paths import require_seen
 from beam_joins.pipelines.base.progress import counted
-from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.changelogs.read_log import LogEntries
 from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, RequireDeletes
 from beam_joins.pipelines.formats.changelog_columns import now

@@ -34,7 +34,7 @@ def parse_known(parser: Parser, argv: Sequence[str] | None) -> tuple[argparse.Na
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     files = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    _add_options_file(files)
+    add_options_file(files)
     try:
         for path in reversed(files.parse_known_args(arguments)[0].options):
             arguments = [*options_in(path, parser, lambda: _beams(parser.prog)._option_string_actions), *arguments]
@@ -50,7 +50,8 @@ def parse_known(parser: Parser, argv: Sequence[str] | None) -> tuple[argparse.Na
     return args, rest
 
 
-def _add_options_file(group: Any) -> None:
+def add_options_file(group: Any) -> None:
+    """Add the option of files with options."""
     group.add_argument(
         "--options",
         metavar="FILE",
@@ -62,7 +63,7 @@ def _add_options_file(group: Any) -> None:
 
 def add_runner(parser: argparse.ArgumentParser) -> None:
     """Add the options of all commands that run a pipeline: the file with options, and the runner."""
-    _add_options_file(parser)
+    add_options_file(parser)
     beam = parser.add_argument_group("runner", "Beam options are passed on; without any, the job runs in this process.")
     beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
 

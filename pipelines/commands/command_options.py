@@ -30,7 +30,7 @@ def parse(spec: CommandSpec, argv: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line; ``beam_options`` of the result are the options of Beam's. Exits with code 2 for an option of
     neither.
     """
-    args, beam_options = parse_known(_parser(spec), argv)
+    args, beam_options = parse_known(parser_of(spec), argv)
     args.beam_options = beam_options
     args.by_default = set()
     args.to_target = None if args.to is None else target_at("--to", args.to)
@@ -62,7 +62,8 @@ def what_is_made(spec: CommandSpec, args: argparse.Namespace) -> dict[str, Any]:
     return {**made, **values, "foreign_key": names_in(getattr(args, "foreign_key", None) or "")}
 
 
-def _parser(spec: CommandSpec) -> Parser:
+def parser_of(spec: CommandSpec) -> Parser:
+    """The parser of all options of a command but Beam's."""
     paths = " ".join(f"--{side.path_option} PATH" for side in spec.sides)
     called = program(spec.command)
     parser = Parser(prog=called, usage=f"{called} {paths} [option ...]", description=spec.about, epilog=spec.examples)

@@ -19,10 +19,10 @@ from beam_joins.pipelines.commands.merged_result import MergedResult
 from beam_joins.pipelines.commands.pipeline import built_pipeline
 from beam_joins.pipelines.commands.result_options import changes_as
 from beam_joins.pipelines.commands.run_once import job_alone
-from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.formats.output_records import Anew
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.runners.runner import ENGINE
+from beam_joins.pipelines.runners.runner_setup import setup_of
 from beam_joins.transforms.connect.runs import StateFolder
 
 _LOOK_BYTES: Final = 1 << 20
@@ -117,7 +117,11 @@ def _columns(changelog: Changelog) -> Iterator[str]:
     without = "none: the time orders the changes" if columns.timestamp else "none: the last row of a key counts"
     yield f"    sequence     {ordering or without}"
     yield f"    time         {f'{columns.timestamp}, {_times_of(changelog, columns.timestamp)}' if columns.timestamp else 'none'}"
-    yield f"    deletes      {f'where {columns.delete} is one of ' + ', '.join(sorted(columns.deletes)) if columns.delete else 'none'}"
+    meanings = {"deletes": (columns.delete, columns.deletes)}
+    meanings |= {"truncates": (columns.truncating, columns.truncates), "ignored": (columns.ignoring, columns.ignored)}
+    for name, (column, words) in meanings.items():
+        if column is not None or name == "deletes":
+            yield f"    {name:<12} {'none' if column is None else f'where {column} is one of ' + ', '.join(sorted(words))}"
 
 
 def _times_of(changelog: Changelog, column: str) -> str:

@@ -9,10 +9,10 @@ from typing import Final
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins.errors import is_unavailable
 from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.progress import Progress, counted
-from beam_joins.pipelines.base.unavailable import is_unavailable
 from beam_joins.pipelines.changelogs.processed_files import NewFiles
 from beam_joins.pipelines.changelogs.read_records import READ
 from beam_joins.pipelines.commands.command_line import sentence_and_code
@@ -20,10 +20,10 @@ from beam_joins.pipelines.commands.command_spec import CHANGES, TO
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.incremental_runs import Arrived, Ended, IncrementalRuns
 from beam_joins.pipelines.commands.program import program
-from beam_joins.pipelines.commands.runner_setup import any_runner, workers_for
 from beam_joins.pipelines.commands.summary import LATE
 from beam_joins.pipelines.commands.write_json import STDOUT, write_json
 from beam_joins.pipelines.results.counts import add_up
+from beam_joins.pipelines.runners.runner_setup import runner, workers_for
 
 _LOOK_SECONDS: Final = 0.1
 _LOOKS: Final = 20
@@ -43,7 +43,7 @@ def follow(
     every, attempts = args.every, Attempts(args.retry_for)
     arrivals, rounds, last, told = NewFiles(), 0, set[str](), False
     # between two rounds a second signal has nothing to give up
-    with any_runner(options) as ready, interruption.later():
+    with runner(options) as ready, interruption.later():
         while not interruption.by:
             begin, progress = time.monotonic(), Progress()
             exports.begin(progress)

@@ -22,6 +22,7 @@ PROGRAMS: Final = {
     "slot": "make, show or drop the slot of a PostgreSQL database that tables are read from",
     "state": "show, verify or copy the state of incremental runs, or rows of it",
     "explain": "show two small changelogs and their join as a timeline, position by position",
+    "demo": "write the files of the tutorial into a folder, and join them",
     "sample": "write sample changelogs of a made-up shop",
 }
 _BUILT: Final = Path(__file__).absolute().parents[2] / "commit"

@@ -147,13 +147,13 @@ def _in_runs(
     with progress.phase("start-up"):
         from beam_joins.pipelines.commands.follow import follow
         from beam_joins.pipelines.commands.incremental_runs import IncrementalRuns
-        from beam_joins.pipelines.commands.runner_setup import any_runner
+        from beam_joins.pipelines.runners.runner_setup import runner
 
         runs = IncrementalRuns(spec, args)
     if args.follow:
         return follow(runs, options, args, interruption, exports)
     arrived = runs.arrived()
-    ended = runs.run(arrived, partial(any_runner, options), progress, interruption, exports)
+    ended = runs.run(arrived, partial(runner, options), progress, interruption, exports)
     if ended is None:
         exports.succeeded(None)
         elements = next((inputs.elements for inputs in args.inputs.values()), "files")

@@ -23,12 +23,12 @@ from beam_joins.pipelines.commands.pipeline import run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.commands.result_options import changes_as, changes_pattern, descriptions, refuse_same
 from beam_joins.pipelines.commands.result_rows import ResultRows
-from beam_joins.pipelines.commands.runner_setup import any_runner
 from beam_joins.pipelines.formats.output_records import Made
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output, split_suffix
 from beam_joins.pipelines.results.paths_in_use import refuse_inputs
 from beam_joins.pipelines.results.publication import parts_of
 from beam_joins.pipelines.results.write_parts import Report
+from beam_joins.pipelines.runners.runner_setup import runner
 
 
 def job_alone(
@@ -103,6 +103,6 @@ def run_alone(
     output that is merged into a table, the last one.
     """
     with Staging(outputs) as staging:
-        report, *_ = run_job(job, outputs, staging, partial(any_runner, options), progress)
+        report, *_ = run_job(job, outputs, staging, partial(runner, options), progress)
         with progress.phase("finishing"):
             return report, staging.publish_parts(report.parts_of(outputs), merge)

@@ -96,7 +96,7 @@ class FlinkJob:
 
 
 def flink_job(result: PipelineResult, options: PipelineOptions) -> FlinkJob:
-    """The job on Flink that `pipeline.run()` has started with the options of :func:`flink_runner`.
+    """The job on Flink that `pipeline.run()` has started with the options of :func:`runner`.
 
     Waits until Flink knows it, by the result's private ``_job_id`` (Beam 2.66 to 2.77). Raises FlinkJobError if it
     has ended before or does not appear within a minute.

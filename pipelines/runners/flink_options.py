@@ -30,7 +30,7 @@ _RESTARTS = (
 
 
 class FlinkOptions(PipelineOptions):
-    """Options of `flink_runner`, besides Beam's own `--flink_master`, `--parallelism`, `--environment_type`
+    """Options of `--runner=FlinkRunner`, besides Beam's own `--flink_master`, `--parallelism`, `--environment_type`
     and the like.
     """
 

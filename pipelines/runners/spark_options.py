@@ -18,7 +18,7 @@ _STORAGE_LEVELS: Final = ("DISK_ONLY", "MEMORY_AND_DISK", "MEMORY_AND_DISK_SER",
 
 
 class SparkOptions(PipelineOptions):
-    """Options of `spark_runner`, besides Beam's own `--spark_master_url`, `--environment_type` and the like."""
+    """Options of `--runner=SparkRunner`, besides Beam's own `--spark_master_url`, `--environment_type` and the like."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:

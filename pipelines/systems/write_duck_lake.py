@@ -9,9 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from beam_joins.errors import InputError, OutputError
+from beam_joins.errors import InputError, OutputError, kind_of
 from beam_joins.pipelines.base.extras import missing, needs
-from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.results.merge_once import (
     DELETED,
     KeyedTable,

@@ -15,7 +15,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.commands.command_line import WRONG_INPUT, parse_known, sentence_and_code
 from beam_joins.pipelines.commands.program import Parser
-from beam_joins.pipelines.commands.runner_setup import any_runner
+from beam_joins.pipelines.runners.runner_setup import runner
 
 PROGRAM = "python -m beam_joins.pipelines.yaml"
 
@@ -51,7 +51,7 @@ def run(path: Path, flags: Sequence[str] = ()) -> None:
     of_file = SafeLineLoader.strip_metadata(spec.get("options", {}))
     options = PipelineOptions([*flags], pickle_library="cloudpickle", **of_file)
     providers = parse_providers("", [{"include": str(Path(__file__).with_name("providers.yaml"))}])
-    with any_runner(options) as ready, beam.Pipeline(options=ready) as pipeline:
+    with runner(options) as ready, beam.Pipeline(options=ready) as pipeline:
         expand_pipeline(pipeline, spec, providers, pipeline_path=str(path))
 
 

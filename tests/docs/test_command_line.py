@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from beam_joins.pipelines import demo
 from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.commands import programs
 from beam_joins.transforms.connect.files import read_whole, write_whole
@@ -61,6 +62,26 @@ def test_what_the_page_shows_is_what_the_commands_give(
         else:
             write_whole(absolute(path), text.encode())
     assert (commands, shown) == PAGES[name]
+
+
+def test_the_demo_writes_the_files_of_the_tutorial_and_makes_its_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = [block.text for block in blocks(DOCS / "tutorial.md")]
+    assert [text for text in demo.FILES.values() if text not in shown] == []
+    assert programs.main(["demo", "folder"]) == 0
+    assert Path().absolute() == tmp_path / "folder"
+    said = capsys.readouterr().out
+    assert all(f"\n{Path(name).read_text()}" in said for name in ("now.jsonl", "changes/changes-000001.jsonl"))
+    assert Path("changes/changes-000001.jsonl").read_text() in shown
+    (move, again) = [line.removeprefix("$ ") for line in said.splitlines() if line.startswith("$ ")][-2:]
+    Path(shlex.split(move)[1]).rename(shlex.split(move)[2])
+    assert programs.main(["join", *shlex.split(again.partition("join ")[2])]) == 0
+    assert Path("now.jsonl").read_text() in shown
+    monkeypatch.chdir(tmp_path)
+    assert programs.main(["demo", "folder"]) == 2
+    assert "folder is there already: name another folder, or remove it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("number", "results"), [(0, ["changes.jsonl", "now.jsonl"]), (1, ["table.jsonl"])])

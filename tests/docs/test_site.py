@@ -11,6 +11,7 @@ import pytest
 
 import beam_joins
 import beam_joins.outputs
+from docs.breaks import on_page_content
 from docs.roles import markdown
 from tests.docs.page import DOCS, ROOT
 
@@ -35,3 +36,9 @@ def test_examples_of_docstrings_become_blocks_of_code():
     assert markdown("As :func:`~beam_joins.elements.content.content`.\n\n>>> 1 + 1\n2\n\n>>> 3\n3\n\nText") == (
         "As `content`.\n\n```pycon\n>>> 1 + 1\n2\n\n>>> 3\n3\n```\n\nText"
     )
+
+
+def test_names_in_tables_may_break_before_capitals_and_behind_underscores_and_others_not():
+    made = on_page_content("<p><code>ReadChangelog</code></p><td><code>ReadJSONLines</code> A <code>apply_as_deletes</code></td>")
+    cell = "<td><code>Read<wbr>JSONLines</code> A <code>apply_<wbr>as_<wbr>deletes</code></td>"
+    assert made == f"<p><code>ReadChangelog</code></p>{cell}"

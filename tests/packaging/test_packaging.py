@@ -22,11 +22,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 import beam_joins
 from beam_joins import LatestTable, TableFromChangelog
-from beam_joins.pipelines.spark import spark_runner
+from beam_joins import runner
 
 if __name__ == "__main__":
     assert "site-packages" in beam_joins.__file__, beam_joins.__file__
-    with spark_runner(PipelineOptions()) as options:
+    with runner(PipelineOptions()) as options:
         with beam.Pipeline(options=options) as pipeline:
             rows = pipeline | beam.Create([{"id": 1, "lsn": 1, "x": "a"}, {"id": 1, "lsn": 2, "x": "b"}])
             latest = rows | TableFromChangelog(key="id", sequence_by="lsn") | LatestTable()

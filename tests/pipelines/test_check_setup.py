@@ -5,8 +5,8 @@ import socket
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.pipelines.commands.runner_setup import setup_of
 from beam_joins.pipelines.runners import job_server, reachable
+from beam_joins.pipelines.runners.runner_setup import setup_of
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 

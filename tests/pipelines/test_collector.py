@@ -7,8 +7,8 @@ import sys
 import apache_beam as beam
 import pytest
 
+from beam_joins import runner
 from beam_joins.pipelines.commands.gc_freeze import uncollected_import
-from beam_joins.pipelines.spark import spark_runner
 
 PROGRAM = """
 import gc
@@ -46,7 +46,7 @@ def frozen(_: int) -> int:
 @pytest.mark.sweep
 def test_workers_of_spark_share_what_was_imported_and_do_not_look_at_it(tmp_path):
     with (
-        spark_runner(beam.options.pipeline_options.PipelineOptions(["--runner=SparkRunner"])) as options,
+        runner(beam.options.pipeline_options.PipelineOptions(["--runner=SparkRunner"])) as options,
         beam.Pipeline(options=options) as p,
     ):
         _ = p | beam.Create([0]) | beam.Map(frozen) | beam.io.WriteToText(str(tmp_path / "frozen"))

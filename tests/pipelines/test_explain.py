@@ -160,3 +160,63 @@ def test_a_drawing_is_well_formed_asks_for_nothing_and_has_every_version_as_a_ba
     assert "url(" not in svg
     width = float(root.attrib["width"])
     assert all(float(bar.attrib["x"]) + float(bar.attrib["width"]) <= width for bar in bars)
+
+
+def written(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def rows_of(change: dict[str, Any]) -> tuple[Any, Any]:
+    return change["old"], change["new"]
+
+
+@pytest.mark.parametrize("how", ["left", "semi"])
+def test_the_options_of_a_join_in_a_file_show_the_rows_that_the_join_writes(own_directory: Path, capsys, how: str) -> None:
+    for name, rows in {"orders": ORDERS, "people": PEOPLE}.items():
+        Path(name).mkdir()
+        written(Path(name, "1.jsonl"), rows)
+    select = "left.id as nr, left.by" + (", right.name" if how == "left" else "")
+    options = {
+        **{"left": "orders", "right": "people", "right-key": "key", "foreign-key": "by", "how": how, "select": select},
+        **{
+            f"{side}-{name}": value
+            for side in ("left", "right")
+            for name, value in {"sequence-by": "position", "timestamp-by": ""}.items()
+        },
+        **{"state-dir": "state", "changes": "changes", "json": "run.json"},
+    }
+    Path("join.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in options.items()))
+    assert join.main(["--options", "join.toml"]) == 0
+    changes = [json.loads(line) for line in Path("changes/changes-000001.jsonl").read_text().splitlines()]
+    capsys.readouterr()
+    assert main(["--options", "join.toml"]) == 0
+    shown = capsys.readouterr().out
+    for change in changes:
+        old, new = (
+            None if row is None else ", ".join("-" if each is None else str(each) for each in row.values())
+            for row in (change["old"], change["new"])
+        )
+        assert f" {change['key']}: {old or '-'} → {new or '-'} " in shown
+    assert main(["--options", "join.toml", "--select", "left.by"]) == 0
+    assert "1: ann → bob" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "name the changelog of the left rows, or a file with --left in --options"),
+        (["kafka://b/t", "r.jsonl"], "left rows: kafka://b/t is no file: "),
+        (["--options", "o.toml"], "--options: o.toml has --left-format, which explain does not read: "),
+        (["--options", "none.toml"], "--options: cannot read none.toml: "),
+    ],
+)
+def test_what_explain_does_not_read_is_said_before_anything_is_read(
+    own_directory: Path, capsys, arguments: list[str], sentence: str
+) -> None:
+    Path("o.toml").write_text('left = "l.jsonl"\nleft-format = "debezium"\n')
+    try:
+        code = main(arguments)
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    assert code == 2
+    assert sentence in capsys.readouterr().err

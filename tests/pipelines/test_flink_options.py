@@ -1,4 +1,4 @@
-"""What `flink_runner` refuses before it starts anything, what it leaves alone, and the flags that it always
+"""What `runner` refuses before it starts anything, what it leaves alone, and the flags that it always
 sets.
 """
 
@@ -11,15 +11,16 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from apache_beam.options.pipeline_options import FlinkRunnerOptions, PipelineOptions, PortableOptions
 
+from beam_joins import runner
 from beam_joins.cores import usable_cores
-from beam_joins.pipelines.flink import FlinkOptions, RunnerSetupError, flink_runner
+from beam_joins.pipelines.flink import FlinkOptions, RunnerSetupError
 from beam_joins.pipelines.runners.check_setup import check_setup
-from beam_joins.pipelines.runners.flink import ON_FLINK
 from beam_joins.pipelines.runners.flink_options import flink_server
+from beam_joins.pipelines.runners.launches import ON_FLINK
 
 
 def start(*flags: str) -> None:
-    with flink_runner(PipelineOptions(["--runner=FlinkRunner", *flags])):
+    with runner(PipelineOptions(["--runner=FlinkRunner", *flags])):
         pytest.fail("it started")
 
 
@@ -87,10 +88,10 @@ def test_a_cluster_elsewhere_without_a_worker_pool_is_told_how_to_start_one():
         start("--flink_master=http://192.0.2.77:8081")
 
 
-@pytest.mark.parametrize("flags", [["--runner=SparkRunner"], ["--runner=FlinkRunner", "--job_endpoint=embed"]])
+@pytest.mark.parametrize("flags", [["--runner=DirectRunner"], ["--runner=FlinkRunner", "--job_endpoint=embed"]])
 def test_options_for_another_runner_or_job_server_pass_unchanged(flags):
     options = PipelineOptions(flags)
-    with flink_runner(options) as same:
+    with runner(options) as same:
         assert same is options
         assert same.view_as(PortableOptions).environment_type is None
 

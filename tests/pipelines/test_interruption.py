@@ -76,7 +76,7 @@ def test_signals_to_a_command_that_follows_never_deny_what_was_written(where: st
             signal.raise_signal(signal.SIGINT)
 
     places = {"changes": "out/changes", "latest": "now.jsonl", "to": None, "json": None, "metrics_file": None, "lineage_file": None}
-    args = Namespace(every=0.0, whole_files=True, dry_run=False, **places)
+    args = Namespace(every=0.0, retry_for=0.0, whole_files=True, dry_run=False, **places)
     exports = Exports(JOIN, args, Progress())
     with interruptible() as interruption:
         interruption.at_second = True

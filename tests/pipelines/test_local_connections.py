@@ -8,8 +8,8 @@ import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins import runner
 from beam_joins.pipelines.runners.local_connections import no_proxy_here
-from beam_joins.pipelines.spark import spark_runner
 
 NOBODY = "http://127.0.0.1:9"
 DIRECT = "no_grpc_proxy"  # gRPC reads it in small letters only
@@ -36,7 +36,7 @@ def endpoint() -> Iterator[str]:
 
 def test_a_job_server_on_this_machine_is_reached_behind_a_dead_proxy(behind_a_dead_proxy, endpoint):
     options = PipelineOptions(["--runner=PortableRunner", f"--job_endpoint={endpoint}"])
-    with spark_runner(options) as same:
+    with runner(options) as same:
         assert same is options
 
 

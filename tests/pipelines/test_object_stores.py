@@ -137,9 +137,10 @@ def test_a_store_that_hangs_ends_a_command_within_seconds(
     monkeypatch.setattr(reachability, "SECONDS", 0.05)
     ends = Event()
     with store.before(lambda each, path: ends.wait() and None):
-        sentence = one_sentence(run("--orders", "bucket://in/a.jsonl", "--customers", small.customers, "--output", "e.jsonl"))
+        ran = run("--orders", "bucket://in/a.jsonl", "--customers", small.customers, "--output", "e.jsonl")
     ends.set()
-    assert "orders: bucket://in/a.jsonl cannot be reached: nothing has answered within" in sentence
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "orders: bucket://in/a.jsonl cannot be reached: nothing has answered within" in ran.err
 
 
 def test_a_lock_that_cannot_be_read_is_no_lock_that_is_missing(store: Store) -> None:

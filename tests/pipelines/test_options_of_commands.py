@@ -123,6 +123,15 @@ def test_a_dry_run_says_what_would_be_read_and_written_and_writes_nothing(beam_j
     assert tree(".") == before
 
 
+def test_a_dry_run_says_what_empties_the_table_and_what_is_no_change(beam_joins: Run) -> None:
+    options = ["--apply-as-truncates", "op=t,wipe", "--ignored", "op=old"]
+    lines = beam_joins("table", "--input", "l.jsonl", *options, "--dry-run").out.splitlines()
+    assert [line for line in lines if line.startswith(("    truncates", "    ignored"))] == [
+        "    truncates    where op is one of t, wipe",
+        "    ignored      where op is one of old",
+    ]
+
+
 def test_a_dry_run_needs_no_result(beam_joins: Run) -> None:
     for state in ([], ["--state-dir", "state"]):
         ran = beam_joins("table", "--input", "l.jsonl", *state, "--dry-run")

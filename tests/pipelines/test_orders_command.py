@@ -175,7 +175,7 @@ def test_where_there_is_no_terminal_nothing_is_shown_but_phases_are_timed() -> N
 
 @pytest.mark.process
 @pytest.mark.gate
-@pytest.mark.parametrize("module", ["orders", "join", "table", "sample", "commands.programs"])
+@pytest.mark.parametrize("module", ["orders", "join", "table", "demo", "sample", "commands.programs"])
 @pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--on-bad-record=ignore", 2)])
 @pytest.mark.each_value
 def test_help_and_wrong_arguments_come_without_beam_and_arrow(module: str, argument: str, code: int) -> None:
@@ -195,4 +195,4 @@ def test_the_command_without_a_program_lists_the_programs(capsys: pytest.Capture
     with pytest.raises(SystemExit) as ended:
         programs.main([])
     assert ended.value.code == 2
-    assert "required: {join,table,orders,slot,state,explain,sample}" in capsys.readouterr().err
+    assert "required: {join,table,orders,slot,state,explain,demo,sample}" in capsys.readouterr().err

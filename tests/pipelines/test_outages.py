@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beam_joins import InputError, OutputError, Unavailable
-from beam_joins.pipelines.base.unavailable import is_unavailable, kind_of
+from beam_joins.errors import is_unavailable, kind_of
 from beam_joins.pipelines.commands import follow
 from beam_joins.pipelines.commands.command_line import sentence_and_code
 from tests.object_store import Forbidden, Store

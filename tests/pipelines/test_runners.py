@@ -12,10 +12,11 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.auth.exceptions import DefaultCredentialsError
 
-from beam_joins.pipelines.commands.runner_setup import any_runner, runner_failure
+from beam_joins import runner
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.runners import reachable
-from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
+from beam_joins.pipelines.runners.runner_setup import runner_failure
+from beam_joins.pipelines.spark import RunnerSetupError
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, one_sentence
 
 NO_JOB_SERVER = "No job server answers at {} ({}); start one there, or correct --job_endpoint."
@@ -50,7 +51,7 @@ def test_a_job_endpoint_where_nothing_listens_is_named(run: Run, small: SampleFi
 
 def test_a_job_endpoint_that_says_nothing_is_named_in_the_seconds_that_it_is_given(silent: str) -> None:
     flags = ["--runner=PortableRunner", f"--job_endpoint={silent}", "--job_server_timeout=1"]
-    with pytest.raises(RunnerSetupError) as caught, spark_runner(PipelineOptions(flags)):
+    with pytest.raises(RunnerSetupError) as caught, runner(PipelineOptions(flags)):
         pytest.fail("it started")
     assert str(caught.value) == NO_JOB_SERVER.format(silent, "what listens there does not speak gRPC")
 
@@ -59,7 +60,7 @@ def test_a_job_endpoint_that_says_nothing_is_named_in_the_seconds_that_it_is_giv
 def test_a_job_endpoint_that_is_no_address_is_said_to_be_none(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reachable, "_ENDPOINT_SECONDS", 0.2)
     flags = ["--runner=PortableRunner", f"--job_endpoint={endpoint}"]
-    with pytest.raises(RunnerSetupError) as caught, spark_runner(PipelineOptions(flags)):
+    with pytest.raises(RunnerSetupError) as caught, runner(PipelineOptions(flags)):
         pytest.fail("it started")
     assert str(caught.value) == NO_JOB_SERVER.format(endpoint, "it is not of the form HOST:PORT")
 
@@ -129,7 +130,7 @@ def test_docker_workers_without_docker_are_refused_before_anything_starts(
     monkeypatch.setenv("PATH", str(tmp_path))
     with (
         pytest.raises(RunnerSetupError, match=f"DOCKER needs docker on this machine, {reason};"),
-        any_runner(PipelineOptions([*flags, "--environment_type=DOCKER"])),
+        runner(PipelineOptions([*flags, "--environment_type=DOCKER"])),
     ):
         pytest.fail("it started")
 
@@ -171,7 +172,7 @@ def test_a_failure_of_beams_that_is_known_is_one_sentence_that_names_the_runner(
 
 @pytest.mark.parametrize("error", [ValueError("of the job"), RunnerSetupError("no"), FileNotFoundError(2, "No such file", "x")])
 def test_another_failure_is_left_as_it_is(error: Exception) -> None:
-    with pytest.raises(type(error)) as caught, any_runner(PipelineOptions(["--runner=DirectRunner"])):
+    with pytest.raises(type(error)) as caught, runner(PipelineOptions(["--runner=DirectRunner"])):
         raise error
     assert caught.value is error
 

@@ -15,9 +15,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import ForeignKeyJoin, TableTableJoin
+from beam_joins import ForeignKeyJoin, TableTableJoin, runner
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles, write_sample
-from beam_joins.pipelines.spark import spark_runner
 from tests.pipelines.orders_run import ENVIRONMENT
 from tests.pipelines.spark_cluster import SparkCluster, spark_cluster
 from tests.transforms.resumed_jobs import both, history, typed
@@ -91,7 +90,7 @@ def test_a_chain_of_three_joins_gives_the_same_changes(cluster: SparkCluster, tm
     actual = {}
     for name, flags in (("cluster", [f"--spark_master_url={cluster.url}", *ON_SPARK]), ("local", [])):
         out = tmp_path / name
-        with spark_runner(PipelineOptions(flags)) as options, beam.Pipeline(options=options) as pipeline:
+        with runner(PipelineOptions(flags)) as options, beam.Pipeline(options=options) as pipeline:
             left, right = (typed(pipeline, side, history(3, 400)) for side in ("left", "right"))
             one = (left, right) | "one" >> ForeignKeyJoin(both, foreign_key="by", how="left")
             two = (one, left) | "two" >> TableTableJoin(both, how="outer")

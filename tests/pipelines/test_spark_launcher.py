@@ -16,8 +16,9 @@ from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 
+from beam_joins import runner
 from beam_joins.pipelines.runners.spark_server import SPARK
-from beam_joins.pipelines.spark import JobFailed, spark_runner
+from beam_joins.pipelines.spark import JobFailed
 
 pytestmark = pytest.mark.spark
 
@@ -114,7 +115,7 @@ def left_behind(directory: Path) -> list[str]:
 )
 @pytest.mark.sweep
 def test_a_stateful_job_with_timers_gives_its_result_and_leaves_nothing_running(tmp_path, scratch, capfd, flags):
-    with spark_runner(options(*flags)) as on_spark:
+    with runner(options(*flags)) as on_spark:
         with beam.Pipeline(options=on_spark) as p:
             rows = p | beam.Create(range(100)) | "Key" >> beam.Map(keyed).with_output_types(tuple[int, int])
             sums = rows | beam.ParDo(SumAtTheEnd()).with_output_types(str)
@@ -135,7 +136,7 @@ def test_a_stateful_job_with_timers_gives_its_result_and_leaves_nothing_running(
 def test_a_stage_with_two_outputs_that_do_not_fit_into_memory_runs_once(tmp_path):
     calls = tmp_path / "calls"
     with (
-        spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=640m"])) as on_spark,
+        runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=640m"])) as on_spark,
         beam.Pipeline(options=on_spark) as p,
     ):
         large = p | beam.Create(range(200)) | beam.Reshuffle() | beam.ParDo(Large(calls)).with_outputs("others", main="some")
@@ -150,7 +151,7 @@ def test_a_stage_with_two_outputs_that_do_not_fit_into_memory_runs_once(tmp_path
 @pytest.mark.sweep
 def test_a_worker_of_spark_ends_what_it_has_made_of_a_stage_within_seconds(tmp_path):
     with (
-        spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]"])) as options,
+        runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]"])) as options,
         beam.Pipeline(options=options) as pipeline,
     ):
         _ = pipeline | beam.Create([0]) | beam.Map(idle_seconds) | beam.io.WriteToText(str(tmp_path / "seconds"))
@@ -162,7 +163,7 @@ def test_a_worker_of_spark_ends_what_it_has_made_of_a_stage_within_seconds(tmp_p
 def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
     with (
         pytest.raises(JobFailed) as caught,
-        spark_runner(options()) as on_spark,
+        runner(options()) as on_spark,
         beam.Pipeline(options=on_spark) as p,
     ):
         p | beam.Create([1]) | "Share out" >> beam.Map(fail)
@@ -183,7 +184,7 @@ import signal
 import time
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from beam_joins.pipelines.spark import spark_runner
+from beam_joins import runner
 
 def slow(number):
     print("working", __import__("os").getpid(), flush=True)
@@ -191,7 +192,7 @@ def slow(number):
 
 if __name__ == "__main__":
     faulthandler.register(signal.SIGUSR1)
-    with spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]"])) as options:
+    with runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]"])) as options:
         with beam.Pipeline(options=options) as p:
             p | beam.Create([1]) | beam.Map(slow)
 """

@@ -1,4 +1,4 @@
-"""What `spark_runner` refuses before it starts anything, and what it leaves alone."""
+"""What `runner` refuses before it starts anything, and what it leaves alone."""
 
 import socket
 import sys
@@ -7,14 +7,15 @@ import tempfile
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 
+from beam_joins import runner
 from beam_joins.cores import usable_cores
 from beam_joins.pipelines.runners.spark_options import master_url, spark_server
 from beam_joins.pipelines.runners.spark_server import SPARK, spark_master
-from beam_joins.pipelines.spark import RunnerSetupError, spark_runner
+from beam_joins.pipelines.spark import RunnerSetupError
 
 
 def start(*flags: str) -> None:
-    with spark_runner(PipelineOptions(["--runner=SparkRunner", *flags])):
+    with runner(PipelineOptions(["--runner=SparkRunner", *flags])):
         pytest.fail("it started")
 
 
@@ -61,7 +62,7 @@ def test_a_cluster_elsewhere_without_a_worker_pool_is_told_how_to_start_one():
 @pytest.mark.parametrize("flags", [["--runner=DirectRunner"], ["--runner=SparkRunner", "--job_endpoint=embed"]])
 def test_options_for_another_runner_or_job_server_pass_unchanged(flags):
     options = PipelineOptions(flags)
-    with spark_runner(options) as same:
+    with runner(options) as same:
         assert same is options
         assert same.view_as(PortableOptions).environment_type is None
 

@@ -19,7 +19,7 @@ TWO_JOBS = """
 import dataclasses, sys
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from beam_joins.pipelines.spark import spark_runner
+from beam_joins import runner
 
 print("the script runs", flush=True)
 
@@ -32,7 +32,7 @@ def scaled(point):
 
 FACTOR = 10
 for number in range(1, 3):
-    with spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]", "--spark_log=spark.log"])) as options:
+    with runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[1]", "--spark_log=spark.log"])) as options:
         with beam.Pipeline(options=options) as pipeline:
             pipeline | beam.Create([Point(number)]) | beam.Map(scaled) | beam.Reshuffle() | beam.Map(print)
 """

@@ -15,14 +15,13 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from pyarrow import csv, feather
 
-from beam_joins import Change, FilterTable, LatestTable, StateFolder, TableFromChangelog, TableToChanges, vectorized
+from beam_joins import Change, FilterTable, LatestTable, StateFolder, TableFromChangelog, TableToChanges, runner, vectorized
 from beam_joins.errors import InputError, OutputError
 from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines import table as table_command
 from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.direct import direct_runner
 from beam_joins.pipelines.formats.output_records import MARKS
-from beam_joins.pipelines.spark import spark_runner
 from beam_joins.transforms.engine.resumed.commits import Commits
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from tests.pipelines.orders_run import Run
@@ -530,7 +529,7 @@ def test_wrong_options_are_refused_at_construction() -> None:
 @pytest.mark.spark
 def test_on_spark_the_files_are_the_same() -> None:
     inputs = PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]"])
-    with spark_runner(inputs) as options, beam.Pipeline(options=options) as pipeline:
+    with runner(inputs) as options, beam.Pipeline(options=options) as pipeline:
         table = table_of(pipeline, WIDE_ROWS, WIDE)
         for path in ("spark.jsonl", "spark.avro"):
             written(str(Path(path).absolute()), records="pairs")(table)

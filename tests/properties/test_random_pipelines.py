@@ -16,8 +16,7 @@ from apache_beam.runners.portability.prism_runner import PrismRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.pipelines.flink import flink_runner
-from beam_joins.pipelines.spark import spark_runner
+from beam_joins import runner
 from tests.examples import examples
 from tests.pipelines.streaming.jobs import written
 from tests.programs import needed_prism
@@ -96,7 +95,7 @@ def test_random_pipelines_on_prism(prism: str, tmp_path: Path) -> None:
 @pytest.mark.sweep
 def test_random_pipelines_on_spark(tmp_path: Path) -> None:
     flags = ["--runner=SparkRunner", "--spark_master_url=local[2]", "--beam_joins_partitions=3"]
-    with spark_runner(PipelineOptions(flags)) as options, beam.Pipeline(options=options) as pipeline:
+    with runner(PipelineOptions(flags)) as options, beam.Pipeline(options=options) as pipeline:
         made = side_by_side(pipeline, "spark", tmp_path)
     all_right(made, tmp_path)
 
@@ -105,7 +104,7 @@ def test_random_pipelines_on_spark(tmp_path: Path) -> None:
 @pytest.mark.sweep
 def test_random_pipelines_on_flink(tmp_path: Path) -> None:
     flags = ["--runner=FlinkRunner", "--flink_memory=1g", "--parallelism=2", "--python_workers=2", "--beam_joins_partitions=3"]
-    with flink_runner(PipelineOptions(flags)) as options, beam.Pipeline(options=options) as pipeline:
+    with runner(PipelineOptions(flags)) as options, beam.Pipeline(options=options) as pipeline:
         made = side_by_side(pipeline, "flink", tmp_path)
     all_right(made, tmp_path)
 

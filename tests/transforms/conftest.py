@@ -29,9 +29,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark_options():
-    from beam_joins.pipelines.spark import spark_runner
+    from beam_joins import runner
 
-    with spark_runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]"])) as options:
+    with runner(PipelineOptions(["--runner=SparkRunner", "--spark_master_url=local[2]"])) as options:
         yield options
 
 

@@ -69,9 +69,9 @@ def run(options: PipelineOptions) -> None:
 if __name__ == "__main__":
     options = PipelineOptions(sys.argv[1:])
     if "--runner=SparkRunner" in sys.argv:
-        from beam_joins.pipelines.spark import spark_runner
+        from beam_joins import runner
 
-        with spark_runner(options) as on_spark:
+        with runner(options) as on_spark:
             run(on_spark)
     else:
         run(options)

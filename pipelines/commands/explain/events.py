@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
@@ -13,6 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import Change, CombinedKey, ForeignKeyJoin, TableFromChangelog, TableTableJoin, TableToChanges
 from beam_joins.elements.iso_times import EPOCH, NO_TIME
 from beam_joins.options.join_types import How
+from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import Columns, plain_key, reference_at
 from beam_joins.pipelines.formats.read_plan import BEHIND_DELETES
 from beam_joins.pipelines.runners.runner import ENGINE
@@ -44,17 +46,25 @@ class Event(NamedTuple):
 
 
 class ExplainedSide(NamedTuple):
-    """The records of one changelog, and what their columns are."""
+    """The records of one changelog, and what their columns are; ``keeps_all``: rows have the key and the time, too."""
 
     records: Sequence[Mapping[str, Any]]
     columns: Columns
+    keeps_all: bool = False
+
+    @property
+    def beside(self) -> frozenset[str | None]:
+        """The columns that the text of a row does not have, as they stand beside it."""
+        return frozenset({*self.columns.key, self.columns.timestamp})
 
     def elements(self, foreign_key: Sequence[str]) -> list[dict[str, Any]]:
         """The records that are changes: their rows, without columns about the change and the key, and in columns of other names what
         orders them.
         """
         columns, made = self.columns, []
-        left_out = {*columns.about_the_change(), *columns.key, columns.timestamp} - {*foreign_key}
+        left_out = {*columns.about_the_change(), *self.beside} - {*foreign_key}
+        if self.keeps_all:
+            left_out = {*columns.about_the_change()}
         for place, record in enumerate(self.records):
             if columns.is_ignored(record):
                 continue
@@ -87,8 +97,17 @@ class ExplainedSide(NamedTuple):
         )
 
 
-def events_of(left: ExplainedSide, right: ExplainedSide, *, how: How, foreign_key: Sequence[str] = ()) -> list[Event]:
-    """The events of both tables and of their join, in the order of their positions."""
+def events_of(
+    left: ExplainedSide,
+    right: ExplainedSide,
+    *,
+    how: How,
+    foreign_key: Sequence[str] = (),
+    shares: Mapping[int, Share] | None = None,
+) -> list[Event]:
+    """The events of both tables and of their join, in the order of their positions. Rows of the result have the ``shares`` of both
+    sides, by default all columns but those beside the rows.
+    """
     with tempfile.TemporaryDirectory(prefix="beam-joins-") as directory:
         path = os.path.join(directory, "events")
         with beam.Pipeline(options=PipelineOptions([], runner=ENGINE)) as pipeline:
@@ -100,7 +119,9 @@ def events_of(left: ExplainedSide, right: ExplainedSide, *, how: How, foreign_ke
                 for name, side in ((LEFT, left), (RIGHT, right))
             ]
             tables = sides[0].table, sides[1].table
-            joiner = _left_alone if how in ("semi", "anti") else _both
+            joiner: Any = _left_alone if how in ("semi", "anti") else _both
+            if shares is not None:
+                joiner = partial(_selected_of_left if how in ("semi", "anti") else _selected, shares)
             dropped = [side.dropped for side in sides]
             refers = foreign_key[0] if len(foreign_key) == 1 else [*foreign_key]
             if not foreign_key:
@@ -109,8 +130,12 @@ def events_of(left: ExplainedSide, right: ExplainedSide, *, how: How, foreign_ke
                 result, lost = tables | "join" >> ForeignKeyJoin(joiner, foreign_key=refers, how=how).with_outputs()
                 dropped.append(lost)
             lines = [
-                table | f"changes of {name}" >> TableToChanges() | f"lines of {name}" >> beam.Map(_line, name)
-                for name, table in ((LEFT, tables[0]), (RIGHT, tables[1]), (RESULT, result))
+                table | f"changes of {name}" >> TableToChanges() | f"lines of {name}" >> beam.Map(_line, name, hidden)
+                for name, table, hidden in (
+                    (LEFT, tables[0], left.beside - {*foreign_key}),
+                    (RIGHT, tables[1], right.beside),
+                    (RESULT, result, frozenset()),
+                )
             ]
             lines += [records | f"dropped {n}" >> beam.Map(_dropped_line) for n, records in enumerate(dropped)]
             _ = lines | beam.Flatten() | beam.io.WriteToText(path, num_shards=1, shard_name_template="")
@@ -171,9 +196,31 @@ def _left_alone(left: Any) -> Any:
     return left
 
 
-def _line(change: Change[Any, Any], table: str) -> str:
-    old, new = (None if value is None else text_of(value) for value in (change.old, change.new))
+def _selected(shares: Mapping[int, Share], left: Any, right: Any) -> dict[str, Any]:
+    """The columns of a row of the result that the shares of both sides name."""
+    row: dict[str, Any] = {}
+    for side, share in shares.items():
+        of_side = left if side == 0 else right
+        if share.nested:
+            row[share.nested] = of_side
+        elif share.columns is None:
+            row |= of_side or {}
+        else:
+            row |= {name: None if of_side is None else of_side.get(column) for column, name in share.columns}
+    return row
+
+
+def _selected_of_left(shares: Mapping[int, Share], left: Any) -> dict[str, Any]:
+    return _selected(shares, left, None)
+
+
+def _line(change: Change[Any, Any], table: str, hidden: frozenset[str | None]) -> str:
+    old, new = (None if value is None else text_of(_without(value, hidden)) for value in (change.old, change.new))
     return json.dumps(Event(table, _key_text(change.key), old, new, change.position))
+
+
+def _without(value: Any, hidden: frozenset[str | None]) -> Any:
+    return {name: each for name, each in value.items() if name not in hidden} if isinstance(value, Mapping) else value
 
 
 def _dropped_line(dropped: Any) -> str:

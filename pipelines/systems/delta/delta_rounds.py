@@ -19,11 +19,10 @@ from apache_beam.io.filesystem import CompressionTypes
 from pyarrow.fs import FileType, PyFileSystem
 from xxhash import xxh3_128_hexdigest
 
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, kind_of
 from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import BEGIN_ANEW, writing
 from beam_joins.pipelines.base.paths import absolute, is_local
-from beam_joins.pipelines.base.unavailable import kind_of
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
 from beam_joins.pipelines.formats.changelog_columns import POSITION, TIME
 from beam_joins.pipelines.formats.file_parts import File, Storage

@@ -25,17 +25,17 @@ from tests.conformance.values import Values
 STREAMS = Streams._fields
 
 
-def collected(scenarios: Sequence[Scenario], runner: str, options: Sequence[str], values: Values) -> list[Run]:
+def collected(scenarios: Sequence[Scenario], runner_name: str, options: Sequence[str], values: Values) -> list[Run]:
     """What comes out for each scenario."""
     with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-        if runner == "DirectRunner":
+        if runner_name == "DirectRunner":
             # Newer versions of Beam choose among several direct runners by themselves: keep to one.
             with beam.Pipeline(runner=FnApiRunner()) as pipeline:
                 branches = _build(pipeline, scenarios, folder, values)
         else:
-            from beam_joins.pipelines.spark import spark_runner
+            from beam_joins import runner
 
-            with spark_runner(PipelineOptions([f"--runner={runner}", *options])) as spark, beam.Pipeline(options=spark) as pipeline:
+            with runner(PipelineOptions([f"--runner={runner_name}", *options])) as spark, beam.Pipeline(options=spark) as pipeline:
                 branches = _build(pipeline, scenarios, folder, values)
         lines = [line for path in sorted(Path(folder).iterdir()) for line in path.read_text(encoding="utf-8").splitlines()]
     items: dict[tuple[str, int], list[Any]] = defaultdict(list)

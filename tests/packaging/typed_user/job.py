@@ -19,11 +19,11 @@ from beam_joins import (
     TableTableJoin,
     TableToChanges,
     WindowedStreamJoin,
+    runner,
     vectorized,
     with_key,
 )
 from beam_joins.io import ReadChangeEvents, ReadParquet, WriteChangelog
-from beam_joins.pipelines.spark import spark_runner
 
 Row = dict[str, Any]
 
@@ -49,7 +49,7 @@ def new_value(change: Change[Any, Any]) -> object:
 
 
 def run(arguments: list[str]) -> None:
-    with spark_runner(PipelineOptions(arguments)) as options, beam.Pipeline(options=options) as pipeline:
+    with runner(PipelineOptions(arguments)) as options, beam.Pipeline(options=options) as pipeline:
         orders = (
             pipeline
             | "orders" >> ReadParquet("orders/*.parquet")

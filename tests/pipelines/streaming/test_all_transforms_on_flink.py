@@ -13,7 +13,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins.pipelines.flink import FlinkJob, flink_job, flink_runner
+from beam_joins import runner
+from beam_joins.pipelines.flink import FlinkJob, flink_job
 from tests.pipelines.streaming.jobs import MANY_RESTARTS, Append, kill, python_workers, wait_until, written
 from tests.transforms.all_builds import BUILDS, all_of_them
 from tests.transforms.unbounded_runs import arrivals, bounded, elements_of, history, idle, two_sources
@@ -53,7 +54,7 @@ def checkpoints(job: FlinkJob) -> int:
 
 
 def test_bounded_input_has_the_same_results_in_a_batch_job(tmp_path: Path, expected: list[list[str]]) -> None:
-    with flink_runner(PipelineOptions([*FLAGS])) as on_flink:
+    with runner(PipelineOptions([*FLAGS])) as on_flink:
         pipeline = beam.Pipeline(options=on_flink)
         written_by(pipeline, bounded(pipeline, EVENTS), tmp_path).wait_until_finish()
     assert sorted(written(tmp_path)) == expected
@@ -62,9 +63,7 @@ def test_bounded_input_has_the_same_results_in_a_batch_job(tmp_path: Path, expec
 def test_unbounded_input_has_them_too_with_checkpoints_from_which_it_goes_on_when_all_workers_are_killed(
     tmp_path: Path, expected: list[list[str]]
 ) -> None:
-    with flink_runner(
-        PipelineOptions([*FLAGS, *MANY_STAGES, MANY_RESTARTS, "--streaming", "--checkpointing_interval=500"])
-    ) as on_flink:
+    with runner(PipelineOptions([*FLAGS, *MANY_STAGES, MANY_RESTARTS, "--streaming", "--checkpointing_interval=500"])) as on_flink:
         pipeline = beam.Pipeline(options=on_flink)
         result = written_by(pipeline, two_sources(pipeline, idle(arrivals(EVENTS, 14), "right")), tmp_path)
         job = flink_job(result, on_flink)

@@ -7,8 +7,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
-from beam_joins.pipelines.flink import flink_runner
-from beam_joins.pipelines.spark import spark_runner
+from beam_joins import runner
 from tests.pipelines.streaming.jobs import Append, written
 from tests.transforms.all_builds import all_of_them, one_of_a_kind
 from tests.transforms.test_unbounded import changes
@@ -35,7 +34,7 @@ def written_on(options: PipelineOptions, build, out: Path) -> list[str]:
 def test_every_kind_of_join_in_one_job_on_spark(tmp_path, build):
     expected = reprs(elements_of(FnApiRunner(), bounded, EVENTS, build))
     flags = ["--runner=SparkRunner", "--spark_master_url=local[2]", "--beam_joins_partitions=2"]
-    with spark_runner(PipelineOptions(flags)) as options:
+    with runner(PipelineOptions(flags)) as options:
         assert written_on(options, build, tmp_path) == expected
 
 
@@ -45,7 +44,7 @@ def test_every_kind_of_join_in_one_job_on_spark(tmp_path, build):
 def test_a_chain_of_joins_filters_and_counts_on_flink(tmp_path):
     expected = reprs(elements_of(FnApiRunner(), bounded, EVENTS, changes("a chain")))
     flags = ["--runner=FlinkRunner", "--flink_memory=1g", "--parallelism=2", "--python_workers=2", "--beam_joins_partitions=3"]
-    with flink_runner(PipelineOptions(flags)) as options:
+    with runner(PipelineOptions(flags)) as options:
         assert written_on(options, changes("a chain"), tmp_path) == expected
 
 

@@ -21,7 +21,7 @@ from beam_joins.errors import InputError
 from beam_joins.io import ReadGrowingFiles, ReadKafkaChangeEvents
 from beam_joins.pipelines.changelogs import source_reads
 from beam_joins.pipelines.changelogs.source_reads import ReadPiece, ReadToEnd, Timed
-from beam_joins.pipelines.commands.runner_setup import any_runner
+from beam_joins.pipelines.runners.runner_setup import runner
 from tests.pipelines.streaming.jobs import FIRST, Append, row, written
 
 SCHEMA = pa.schema({"id": pa.int64(), "n": pa.int64(), "at": pa.int64()})
@@ -63,7 +63,7 @@ def table_of_files(tmp_path: Path, numbers: range, flags: list[str], **options: 
         middle = numbers[len(numbers) // 2]
         pq.write_table(pa.Table.from_pylist(list(map(row, range(numbers[0], middle)))), into / "a.parquet", row_group_size=20_000)
         pq.write_table(pa.Table.from_pylist(list(map(row, range(middle, numbers[-1] + 1)))), into / "b.parquet", row_group_size=20_000)
-        with any_runner(PipelineOptions(flags)) as ready, beam.Pipeline(options=ready) as pipeline:
+        with runner(PipelineOptions(flags)) as ready, beam.Pipeline(options=ready) as pipeline:
             rows = pipeline | ReadGrowingFiles(f"{into}/*.parquet", schema=SCHEMA, follow=False, **{"timestamp_by": "at", **options})
             append_facts(rows | TableFromChangelog(key="id", timestamp_by="at"), out)
         return facts_in(out)

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from beam_joins import runner
 from beam_joins.io import ReadGrowingFiles
-from beam_joins.pipelines.flink import FlinkJob, JobFailed, flink_job, flink_runner
+from beam_joins.pipelines.flink import FlinkJob, JobFailed, flink_job
 from beam_joins.pipelines.runners.jars import locked_jars, provide
 from beam_joins.pipelines.runners.java import find_java
 from tests.pipelines.streaming.cluster import flink_cluster
@@ -60,7 +61,7 @@ def started(on_flink: PipelineOptions, into: Path, out: Path) -> tuple[beam.runn
 
 @pytest.mark.sweep
 def test_a_bounded_job_with_state_and_timers_gives_its_result_and_leaves_nothing_behind(tmp_path, scratch, capfd):
-    with flink_runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
+    with runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
         rows = p | beam.Create(range(100)) | "Key" >> beam.Map(keyed).with_output_types(tuple[int, int])
         sums = rows | beam.ParDo(SumAtTheEnd()).with_output_types(str)
         sums | beam.io.WriteToText(str(tmp_path / "sums"))
@@ -75,7 +76,7 @@ def test_a_bounded_job_with_state_and_timers_gives_its_result_and_leaves_nothing
 
 @pytest.mark.sweep
 def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
-    with pytest.raises(JobFailed) as caught, flink_runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
+    with pytest.raises(JobFailed) as caught, runner(options()) as on_flink, beam.Pipeline(options=on_flink) as p:
         p | beam.Create([1]) | "Share out" >> beam.Map(fail)
     message = str(caught.value)
     assert "in step 'Share out'" in message
@@ -89,7 +90,7 @@ def test_a_failing_function_is_named_with_its_own_frames_and_the_log(scratch):
 def test_a_job_that_is_stopped_goes_on_from_its_savepoint_with_every_row_once(tmp_path, scratch, folders):
     into, out = folders
     (into / "a.jsonl").write_text(lines(range(1_500)))
-    with flink_runner(options(*ENDLESS)) as on_flink:
+    with runner(options(*ENDLESS)) as on_flink:
         result, job = started(on_flink, into, out)
         wait_until(lambda: sorted(written(out)) == windows_of(range(1_500)))
         while_it_runs = job.savepoint(str(tmp_path / "savepoints"))
@@ -101,7 +102,7 @@ def test_a_job_that_is_stopped_goes_on_from_its_savepoint_with_every_row_once(tm
     with (into / "a.jsonl").open("a") as file:
         file.write(lines(range(1_500, 2_000)))
     (into / "b.jsonl").write_text(lines(range(2_000, 3_000)))
-    with flink_runner(options(*ENDLESS, f"--savepoint_path={savepoint}")) as on_flink:
+    with runner(options(*ENDLESS, f"--savepoint_path={savepoint}")) as on_flink:
         result, job = started(on_flink, into, out)
         wait_until(lambda: sorted(written(out)) == windows_of(range(3_000)))
         job.cancel()
@@ -116,7 +117,7 @@ def test_a_worker_that_is_killed_comes_again_with_the_state_of_the_last_checkpoi
     pids.mkdir()
     (into / "a.jsonl").write_text(lines(range(1_000)))
     flags = (*ENDLESS, MANY_RESTARTS, "--flink_state_backend=rocksdb", f"--flink_checkpoints={tmp_path / 'checkpoints'}")
-    with flink_runner(options(*flags)) as on_flink:
+    with runner(options(*flags)) as on_flink:
         pipeline = beam.Pipeline(options=on_flink)
         rows = pipeline | ReadGrowingFiles(f"{into}/*.jsonl", timestamp_by="at")
         rows | beam.Map(lambda row: os.getpid()) | "Who" >> beam.ParDo(Append(pids))
@@ -161,7 +162,7 @@ def test_a_job_that_fails_in_the_middle_keeps_its_newest_checkpoint_and_goes_on_
     broken.touch()
     (into / "a.jsonl").write_text(lines(range(1_000)))
     flags = (*ENDLESS, f"--checkpoint_retention={retention}", "--flink_conf=restart-strategy.failure-rate.delay=100 ms")
-    with pytest.raises(JobFailed) as caught, flink_runner(options(*flags)) as on_flink:
+    with pytest.raises(JobFailed) as caught, runner(options(*flags)) as on_flink:
         result = failing(on_flink, into, out, broken)
         wait_until(lambda: sorted(written(out)) == windows_of(range(1_000)))
         time.sleep(2)  # four checkpoints
@@ -185,7 +186,7 @@ def test_a_job_that_fails_in_the_middle_keeps_its_newest_checkpoint_and_goes_on_
 def goes_on(flag: str, into: Path, out: Path, broken: Path, *, already: list[list[object]]) -> None:
     """The rest of 2,000 rows is counted, and of the windows before nothing comes again."""
     out.mkdir()
-    with flink_runner(options(*ENDLESS, flag)) as on_flink:
+    with runner(options(*ENDLESS, flag)) as on_flink:
         result = failing(on_flink, into, out, broken)
         rest = [window for window in windows_of(range(2_000)) if window not in already]
         wait_until(lambda: sorted({str(each): each for each in written(out)}.values()) == rest)
@@ -194,7 +195,7 @@ def goes_on(flag: str, into: Path, out: Path, broken: Path, *, already: list[lis
 
 def until_killed(into: str, out: str) -> None:
     """What the process that is killed runs."""
-    with flink_runner(options(*ENDLESS)) as on_flink:
+    with runner(options(*ENDLESS)) as on_flink:
         failing(on_flink, Path(into), Path(out), Path(out, "not broken")).wait_until_finish()
 
 
@@ -223,7 +224,7 @@ def test_a_cluster_that_exists_runs_a_job_until_it_is_cancelled_there_and_goes_o
     with flink_cluster(find_java(), provide(locked_jars("flink"), of="Flink"), tmp_path / "cluster") as cluster:
         for numbers in (range(500), range(1_000)):
             flags = [f"--flink_master={cluster.address}", *(f"--savepoint_path={path}" for path in savepoint)]
-            with flink_runner(options(*ENDLESS, *flags)) as on_flink:
+            with runner(options(*ENDLESS, *flags)) as on_flink:
                 result, job = started(on_flink, into, out)
                 wait_until(lambda numbers=numbers: sorted(written(out)) == windows_of(numbers))
                 savepoint = [job.savepoint(str(tmp_path / "savepoints"))]

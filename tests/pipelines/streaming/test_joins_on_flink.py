@@ -10,8 +10,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import ForeignKeyJoin, TableToChanges
-from beam_joins.pipelines.flink import flink_job, flink_runner
+from beam_joins import ForeignKeyJoin, TableToChanges, runner
+from beam_joins.pipelines.flink import flink_job
 from tests.pipelines.streaming.jobs import FIRST, MANY_RESTARTS, STEP, Append, kill, wait_until, written
 from tests.pipelines.streaming.shop import tables_of, write
 
@@ -77,7 +77,7 @@ def test_a_join_that_is_stopped_goes_on_from_its_savepoint_and_gives_every_chang
     savepoint: list[str] = []
     for numbers, name in ((range(1_000), "a"), (range(1_000, 2_000), "b")):
         write(into, numbers, name)
-        with flink_runner(PipelineOptions([*FLAGS, *(f"--savepoint_path={path}" for path in savepoint)])) as on_flink:
+        with runner(PipelineOptions([*FLAGS, *(f"--savepoint_path={path}" for path in savepoint)])) as on_flink:
             pipeline = beam.Pipeline(options=on_flink)
             joined(pipeline, into, out, follow=True)
             result = pipeline.run()
@@ -97,7 +97,7 @@ def test_a_join_outlives_its_workers_and_gives_no_change_another_value(tmp_path:
     expected = bounded(tmp_path, range(2_000))
     write(into, range(1_000), "a")
     flags = (*FLAGS, MANY_RESTARTS, "--flink_state_backend=rocksdb", f"--flink_checkpoints={tmp_path / 'checkpoints'}")
-    with flink_runner(PipelineOptions(list(flags))) as on_flink:
+    with runner(PipelineOptions(list(flags))) as on_flink:
         pipeline = beam.Pipeline(options=on_flink)
         joined(pipeline, into, out, follow=True)
         result = pipeline.run()

@@ -10,8 +10,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
+from beam_joins import runner
 from beam_joins.io import ReadKafka
-from beam_joins.pipelines.flink import flink_job, flink_runner
+from beam_joins.pipelines.flink import flink_job
 from tests.pipelines.streaming.jobs import FIRST, count_windows, row, rows_of, wait_until, windows_of, written
 
 pytestmark = pytest.mark.flink
@@ -87,7 +88,7 @@ def test_on_flink_a_topic_is_followed_and_a_stopped_job_goes_on_at_its_offsets(f
     flags = ["--runner=FlinkRunner", "--flink_memory=1g", "--streaming", "--checkpointing_interval=500"]
     savepoint: list[str] = []
     for before, after in pairwise((0, 1_500, 3_000)):
-        with flink_runner(PipelineOptions([*flags, *(f"--savepoint_path={path}" for path in savepoint)])) as on_flink:
+        with runner(PipelineOptions([*flags, *(f"--savepoint_path={path}" for path in savepoint)])) as on_flink:
             pipeline = beam.Pipeline(options=on_flink)
             source = ReadKafka(
                 "live", bootstrap_servers=broker.address, value="json", schema=SCHEMA, timestamp_by="at", out_of_orderness=1

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import CountTable, ForeignKeyJoin, SumTable, TableToChanges
+from beam_joins import CountTable, ForeignKeyJoin, SumTable, TableToChanges, runner
 from beam_joins.io import WritePostgres
-from beam_joins.pipelines.flink import FlinkJob, flink_job, flink_runner
+from beam_joins.pipelines.flink import FlinkJob, flink_job
 from beam_joins.pipelines.runners.jars import locked_jars, provide
 from beam_joins.pipelines.runners.java import find_java
 from tests.pipelines.streaming.cluster import FlinkCluster, flink_cluster
@@ -143,7 +143,7 @@ def run(postgres: str, cluster: FlinkCluster, tmp_path: Path) -> Run:
 
 @pytest.mark.sweep
 def test_python_workers_that_are_killed_in_the_midst_leave_no_trace_in_the_tables(run: Run, expected: Rows) -> None:
-    with flink_runner(PipelineOptions(run.flags)) as on_flink:
+    with runner(PipelineOptions(run.flags)) as on_flink:
         job = run.started(on_flink)
         for _ in range(2):
             run.feed(5)
@@ -159,7 +159,7 @@ def test_python_workers_that_are_killed_in_the_midst_leave_no_trace_in_the_table
 def test_a_task_manager_that_is_killed_in_the_midst_leaves_no_trace_in_the_tables(
     run: Run, cluster: FlinkCluster, expected: Rows
 ) -> None:
-    with flink_runner(PipelineOptions(run.flags)) as on_flink:
+    with runner(PipelineOptions(run.flags)) as on_flink:
         job = run.started(on_flink)
         run.feed(9)
         workers = python_workers()
@@ -173,13 +173,13 @@ def test_a_task_manager_that_is_killed_in_the_midst_leaves_no_trace_in_the_table
 def test_a_job_that_is_cancelled_goes_on_from_a_savepoint_before_into_the_same_tables(
     run: Run, tmp_path: Path, expected: Rows
 ) -> None:
-    with flink_runner(PipelineOptions(run.flags)) as on_flink:
+    with runner(PipelineOptions(run.flags)) as on_flink:
         job = run.started(on_flink)
         run.feed(6)
         savepoint = job.savepoint(str(tmp_path / "savepoints"))
         run.feed(6)  # what it writes now it writes once more when it goes on
         job.cancel()
-    with flink_runner(PipelineOptions([*run.flags, f"--savepoint_path={savepoint}"])) as on_flink:
+    with runner(PipelineOptions([*run.flags, f"--savepoint_path={savepoint}"])) as on_flink:
         job = run.started(on_flink)
         run.ends_with(expected)
         job.cancel()

@@ -91,7 +91,7 @@ class _MadeInStore:
 
     def make(self) -> None:
         if reason := unreachable(self._path):
-            raise InputError(f"--beam_joins_blocks: {os.path.dirname(self._path)} cannot be reached: {reason}")
+            raise reason.kind(f"--beam_joins_blocks: {os.path.dirname(self._path)} cannot be reached: {reason}")
         try:
             _remove_left_in_store(os.path.dirname(self._path))
             take_lease(f"{self._path}/{_LOCK}", self._claim, None)

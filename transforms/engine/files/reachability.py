@@ -3,10 +3,11 @@
 import re
 import threading
 from importlib.util import find_spec
-from typing import Final
+from typing import Final, NamedTuple
 
 from apache_beam.io.filesystems import FileSystems
 
+from beam_joins.errors import InputError, Unavailable, kind_of
 from beam_joins.transforms.engine.files.object_clients import objects_at
 from beam_joins.transforms.engine.files.objects import MISSING, bucket_and_key
 from beam_joins.transforms.engine.files.stored_files import cause, code_of
@@ -23,20 +24,30 @@ _reached: set[str] = set()
 """The buckets that have answered."""
 
 
-def unreachable(path: str) -> str:
-    """Why nothing can be read or written at a path of another filesystem, in words; empty if it answers within
-    seconds. It is asked once a bucket.
+class Unreachable(NamedTuple):
+    """Why nothing can be read or written at a path, in words, and the class of the error that says so."""
+
+    reason: str
+    kind: type[InputError] = InputError
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def unreachable(path: str) -> Unreachable | None:
+    """Why nothing can be read or written at a path of another filesystem; ``None`` if it answers within seconds. It is asked once a
+    bucket.
     """
     scheme, bucket = path.partition("://")[0], bucket_and_key(path)[0]
     if (place := f"{scheme}://{bucket}") in _reached:
-        return ""
+        return None
     try:
         FileSystems.get_filesystem(path)
         is_installed = scheme not in _PACKAGE or find_spec(_PACKAGE[scheme]) is not None
     except (ValueError, OSError, ImportError):
         is_installed = False
     if not is_installed:
-        return (
+        return Unreachable(
             f"its client is not installed: pip install 'apache-beam[{_EXTRA[scheme]}]'"
             if scheme in _EXTRA
             else f"Beam has no file system for {scheme}://{': write azfs://ACCOUNT/CONTAINER/PATH' if scheme in _AZURE else ''}"
@@ -48,11 +59,14 @@ def unreachable(path: str) -> str:
     asking.start()
     asking.join(SECONDS)
     if not answers:
-        return f"nothing has answered within {SECONDS:.0f} seconds: look at the network, the address and the credentials"
+        silent = f"nothing has answered within {SECONDS:.0f} seconds: look at the network, the address and the credentials"
+        return Unreachable(silent, Unavailable)
     if (error := answers[0]) is not None and code_of(error) not in _RIGHTS:  # of those, what is read or written tells
-        return f"there is no {'container' if scheme == 'azfs' else 'bucket'} {bucket}" if code_of(error) == MISSING else cause(error)
+        if code_of(error) == MISSING:
+            return Unreachable(f"there is no {'container' if scheme == 'azfs' else 'bucket'} {bucket}")
+        return Unreachable(cause(error), kind_of(error))
     _reached.add(place)
-    return ""
+    return None
 
 
 def _ask(prefix: str, answers: list[BaseException | None]) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from apache_beam.io.filesystems import FileSystems
 from xxhash import xxh3_64_hexdigest
 
-from beam_joins.errors import CorruptData, OutputError, StateRefused
+from beam_joins.errors import CorruptData, OutputError, StateRefused, Unavailable
 from beam_joins.transforms.engine.files.claim import Claim, claim_at, end_lease, new_claim, take_lease
 from beam_joins.transforms.engine.files.file_lock import FileLock
 from beam_joins.transforms.engine.files.reachability import unreachable
@@ -224,9 +224,10 @@ class StateFiles:
         self._lock = lock
 
     def require_reachable(self) -> None:
-        """Raise :class:`StateRefused` if the filesystem does not answer."""
+        """Raise :class:`StateRefused` if nothing can be there, and :class:`Unavailable` if the filesystem does not answer."""
         if not self.is_local and (reason := unreachable(self.root)):
-            raise StateRefused(f"{self.root} cannot be reached: {reason}")
+            kind = Unavailable if reason.kind is Unavailable else StateRefused
+            raise kind(f"{self.root} cannot be reached: {reason}")
 
     def _take_lease(self) -> None:
         self.require_reachable()

@@ -1,5 +1,11 @@
-"""Starts the runner that a command names; what it lacks is one sentence, where Beam shows a trace or waits
+"""Starts the runner that the options of a pipeline name; what it lacks is one sentence, where Beam shows a trace or waits
 for minutes.
+
+    from beam_joins import runner
+
+    with runner(PipelineOptions()) as options:
+        with beam.Pipeline(options=options) as pipeline:
+            ...
 """
 
 import re
@@ -30,12 +36,24 @@ _JOB_SERVER: Final = "start a job server yourself and name it with --job_endpoin
 
 
 @contextmanager
-def any_runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOptions]:
-    """Starts :func:`spark_runner` or :func:`flink_runner`, or :func:`direct_runner` for input of so many bytes that
-    it is worth it, or where ``--python_workers`` asks for it; turns the well-known failures of other runners into
-    RunnerSetupError.
+def runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOptions]:
+    """Starts what ``--runner`` needs, yields the options that use it, and ends all of it.
 
-    >>> with any_runner(PipelineOptions(["--runner=Nonsense"])):
+    For ``SparkRunner`` that is Beam's job server with Spark from PySpark, for ``FlinkRunner`` the same with Flink, which pip
+    and Maven Central have; a cluster is named by Beam's own options (``--spark_master_url``, ``--flink_master``). Options
+    that bring a job server of their own (``--job_endpoint``, ``--spark_job_server_jar``, ``--flink_job_server_jar``,
+    ``--spark_submit_uber_jar``, ``--flink_submit_uber_jar``) are yielded unchanged, as those of other runners are. On the
+    direct runner ``--python_workers`` asks for processes, and so does input of about ``size`` bytes if it is large. The
+    options passed in are never changed. A cluster of this machine ends with the block, and its jobs with it; after a
+    failure its log stays among the temporary files.
+
+    Raises RunnerSetupError, whose message is for a terminal, when the runner cannot start or a job server does not answer within
+    five seconds, and JobFailed in place of Beam's RuntimeError when the job fails. Ctrl-C and SIGTERM end everything, too.
+
+    >>> with runner(PipelineOptions(["--runner=DirectRunner"])) as options:
+    ...     options.get_all_options()["runner"]
+    'DirectRunner'
+    >>> with runner(PipelineOptions(["--runner=Nonsense"])):
     ...     pass
     Traceback (most recent call last):
     beam_joins.pipelines.runners.setup_error.RunnerSetupError: Unexpected pipeline runner: Nonsense. Valid values are ...
