@@ -54,9 +54,11 @@ def failure(label: str, option: str, error: BaseException, arguments: Sequence[A
 
 
 def _remedy(error: BaseException, arguments: Sequence[Any]) -> str:
-    """The remedy for a function that takes a row of typed columns for an object."""
-    if not isinstance(error, AttributeError) or not isinstance(error.obj, dict) or not any(error.obj is each for each in arguments):
+    """The remedy for a function that takes a row, or the row of a table of dicts, which functions get as a copy, for an object."""
+    if not isinstance(error, AttributeError) or not isinstance(error.obj, dict) or error.obj not in arguments:
         return ""
+    if not any(error.obj is each for each in arguments):
+        return f"; rows of this table are dicts: row[{error.name!r}]"
     return f"; rows of typed columns are dicts: row[{error.name!r}], or TableFromChangelog(schema=None), which keeps Python objects"
 
 

@@ -311,7 +311,8 @@ def test_elements_that_are_no_changes_are_refused_when_the_pipeline_is_built(dir
         ValueError, match=r": a table is a collection of Change, but has .*: make a table with .*ReadChangelog"
     ) as told:
         _ = ((table(p, "left", []), rows) if takes == 2 else rows) | transform
-    assert str(told.value).startswith(f"{type(transform).__name__}: ")
+    which = "the right table, the output of 'Create', is none: " if takes == 2 else ""
+    assert str(told.value).startswith(f"{type(transform).__name__}: {which}a table is")
 
 
 @pytest.mark.parametrize(("wrong", "told"), [("a", "str"), (None, "NoneType")])

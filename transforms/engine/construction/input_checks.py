@@ -30,12 +30,26 @@ def require_collections(transform: str, *pcolls: Any) -> None:
             raise ValueError(f"{transform} takes PCollections, not {type(pcoll).__name__}")
 
 
-def require_tables(transform: str, *tables: Any) -> None:
-    """Raise ``ValueError`` for anything that is known to be no table."""
+def require_tables(transform: str, *tables: Any, names: Sequence[str] = ()) -> None:
+    """Raise ``ValueError`` for anything that is known to be no table; of several tables, which have ``names``, it says which."""
     require_collections(transform, *tables)
-    for table in tables:
+    for number, table in enumerate(tables):
         if isinstance(table.element_type, TupleConstraint) or is_of_others(table.element_type, Change, ChangeBatch):
-            raise ValueError(f"{transform}: a table is a collection of Change, but has {elements_of(table)}: {MAKE_A_TABLE}")
+            which = f"{names[number]}, the output of {label_of_output(table)!r}, is none: " if names else ""
+            raise ValueError(f"{transform}: {which}a table is a collection of Change, but has {elements_of(table)}: {MAKE_A_TABLE}")
+
+
+def label_of_output(pcoll: PCollection[Any]) -> str:
+    """The label of the outermost transform that a collection is an output of.
+
+    >>> import apache_beam as beam
+    >>> label_of_output(beam.Pipeline() | "rows" >> beam.Create([7]))
+    'rows'
+    """
+    made = pcoll.producer
+    while made is not None and made.parent is not None and pcoll in made.parent.outputs.values():
+        made = made.parent
+    return "a pipeline" if made is None else str(made.full_label)
 
 
 def elements_of(pcoll: PCollection[Any]) -> str:
@@ -180,7 +194,7 @@ def two_tables(transform: str, pvalue: Any) -> tuple[PCollection[Any], PCollecti
     engine does not take.
     """
     left, right = two_inputs(transform, pvalue, "two tables: (left, right)")
-    require_tables(transform, left, right)
+    require_tables(transform, left, right, names=("the left table", "the right table"))
     return left, right
 
 
@@ -194,5 +208,5 @@ def tables_by_name(transform: str, pvalue: Any, names: Sequence[str]) -> dict[st
         count = "two" if len(names) == 2 else len(names)
         raise ValueError(f"{transform} takes {count} tables: ({', '.join(names)}) | {transform}(...)")
     require_global(transform, *pvalue)
-    require_tables(transform, *pvalue)
+    require_tables(transform, *pvalue, names=[f"the table {name}" for name in names])
     return dict(zip(names, pvalue, strict=True))
