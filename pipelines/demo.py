@@ -41,6 +41,14 @@ select = "left.id, left.amount, right.name, right.city"
 }
 """The files by their names, as the tutorial has them."""
 _OPTIONS: Final = ("--options", "options.toml", "--state-dir", "state", "--changes", "changes", "--latest", "now.jsonl")
+EXAMPLES: Final = f"""\
+examples:
+  {PROGRAM}
+      the folder demo with two changelogs, the options of their join, its final rows and its changes
+
+  {PROGRAM} /tmp/shop
+      the same in another folder
+"""
 _SHOWN: Final = ("now.jsonl", "changes/changes-000001.jsonl")
 
 
@@ -75,7 +83,7 @@ def _next() -> tuple[str, str]:
 
 def _parser() -> argparse.ArgumentParser:
     about = "Write the files of the tutorial into a folder, and join them: changes of orders with changes of their customers."
-    parser = Parser(prog=PROGRAM, description=about)
+    parser = Parser(prog=PROGRAM, description=about, epilog=EXAMPLES)
     parser.add_argument("folder", nargs="?", default="demo", metavar="FOLDER", help="a new folder (default: %(default)s)")
     return parser
 

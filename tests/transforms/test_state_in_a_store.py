@@ -14,7 +14,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import LatestTable, TableFromChangelog
 from beam_joins.coders import CorruptData
-from beam_joins.errors import OutputError, StateRefused
+from beam_joins.errors import OutputError, StateRefused, Unavailable
 from beam_joins.transforms.engine.files import reachability, stored_files
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import read_manifest
@@ -367,7 +367,7 @@ def test_a_folder_may_end_with_a_slash(store: Store) -> None:
 def test_a_store_that_does_not_answer_is_refused_within_seconds(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     ends = threading.Event()
     monkeypatch.setattr(reachability, "SECONDS", 0.05)
-    refused = pytest.raises(StateRefused, match=f"{STATE} cannot be reached: nothing has answered within")
+    refused = pytest.raises(Unavailable, match=f"{STATE} cannot be reached: nothing has answered within")
     with store.before(lambda operation, path: ends.wait() and None), refused:
         StateFolder(STATE)
     ends.set()
