@@ -208,5 +208,5 @@ def tables_by_name(transform: str, pvalue: Any, names: Sequence[str]) -> dict[st
         count = "two" if len(names) == 2 else len(names)
         raise ValueError(f"{transform} takes {count} tables: ({', '.join(names)}) | {transform}(...)")
     require_global(transform, *pvalue)
-    require_tables(transform, *pvalue, names=[f"the table {name}" for name in names])
+    require_tables(transform, *pvalue, names=[f"the {name} table" for name in names])
     return dict(zip(names, pvalue, strict=True))
