@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable
-from beam_joins.pipelines.formats.csv import type_named
+from beam_joins.pipelines.formats.csv_types import type_named
 from beam_joins.pipelines.formats.envelopes.inferred_key import together
 from beam_joins.pipelines.formats.types.typed_texts import type_of_values
 from beam_joins.transforms.connect.tables import plain_schema

@@ -22,7 +22,7 @@ from beam_joins.pipelines.changelogs.read_table import Reads, ReadTable
 from beam_joins.pipelines.changelogs.reader_memory import ReaderMemory
 from beam_joins.pipelines.formats.changelog_columns import Columns, Unit
 from beam_joins.pipelines.formats.column_formats import ColumnFormats
-from beam_joins.pipelines.formats.csv import layout_by
+from beam_joins.pipelines.formats.csv_types import layout_by
 from beam_joins.pipelines.systems.files.changelog_options import formats_in_memory
 from beam_joins.pipelines.systems.files.snapshot_options import snapshot_columns
 from beam_joins.transforms.connect import checks
