@@ -18,6 +18,13 @@ from tests.pipelines.orders_run import Run
 
 INPUTS = ["join", "--left=bucket://in/l", "--right=bucket://in/r", "--foreign-key=by", "--beam_joins_partitions=1"]
 RUNS = [*INPUTS, "--state-dir=bucket://state/s", "--changes=bucket://out/c", "--latest=bucket://out/latest.jsonl"]
+OF_TABLE = [
+    "--beam_joins_partitions=1",
+    "--state-dir=bucket://state/s",
+    "--changes=bucket://out/c",
+    "--latest=bucket://out/latest.jsonl",
+]
+SNAPSHOTS = ["table", "--snapshots=bucket://in/l", "--min-share=0", *OF_TABLE]
 ALONE = [*INPUTS, "--output=bucket://out/c.jsonl", "--latest=bucket://out/latest.jsonl"]
 ROW = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("lsn", pa.int64()), ("updated_at", pa.int64())])
 LATER = {"l": {**LEFT[0], "id": 9, "lsn": 50, "updated_at": 50}, "r": {**RIGHT[0], "id": "q", "lsn": 51, "updated_at": 51}}
@@ -54,6 +61,7 @@ def of_library(*options: str, log: str = "") -> Callable[[Run], str]:
 
 WRITES = {
     "runs": of_command(*RUNS),
+    "snapshots": of_command(*SNAPSHOTS),
     "alone": of_command(*ALONE),
     "library": of_library(),
     "library in runs": of_library("--beam_joins_state=bucket://state/s", log="bucket://out/log.jsonl"),
@@ -62,7 +70,9 @@ WRITES = {
 
 def arrive(store: Store, number: int, **rows: Any) -> None:
     for side, of_side in rows.items():
-        store.put(f"bucket://in/{side}/{number}.jsonl", "".join(json.dumps(row) + "\n" for row in of_side).encode())
+        path = f"bucket://in/{side}/{number}.jsonl"
+        store.put(path, "".join(json.dumps(row) + "\n" for row in of_side).encode())
+        store.written[path] = 1_700_000_000.0 + number  # the same in each attempt, as it is the time of a snapshot
 
 
 def all_results(store: Store) -> dict[str, bytes]:
