@@ -5,6 +5,7 @@ import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -42,6 +43,8 @@ from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect.files import exists
 from beam_joins.transforms.connect.runs import StateFolder
 
+COMPARING: Final = "comparing snapshots"
+"""The phase of a run in which this process reads whole exports, to find what differs."""
 _TARGET_SECONDS: Final = 10
 """The seconds between two looks at a target when nothing is merged."""
 Arrived = Mapping[str, Sequence[File]]
@@ -77,6 +80,7 @@ class IncrementalRuns:
         self._places = {LATEST: args.latest} if args.latest else {}
         if args.changes:
             self._places = {CHANGES: changes_pattern(args.changes), **self._places}
+        self._has_snapshots = any(columns.snapshots is not None for columns in self._columns.values())
         self._merged = MergedResult.of(args)
         self._looked = -math.inf
         for name, place in self._places.items():
@@ -131,7 +135,7 @@ class IncrementalRuns:
                 self._look_at_target(memory, new, folder)
                 return None
             read = {side: [*memory.inputs[side].waiting(arrived[side]), *files] for side, files in new.items()}
-            job = self._job(memory, read, folder, tuple(self._made))
+            job = self._job(memory, read, folder, tuple(self._made), progress)
             self._made = []
             outputs = tuple(self._output(name, folder.run, job) for name in self._places)
             if self._merged is not None:
@@ -210,11 +214,14 @@ class IncrementalRuns:
         else:
             self._merged.prepare(job, folder)
 
-    def _job(self, memory: CommandMemory, new: Arrived, folder: StateFolder, made: tuple[str, ...] = ()) -> Job:
-        changelogs = tuple(
-            memory.changelog(side, new[side.name], columns, self._tables.get(side.name), folder)
-            for side, columns in self._columns.items()
-        )
+    def _job(
+        self, memory: CommandMemory, new: Arrived, folder: StateFolder, made: tuple[str, ...] = (), progress: Progress | None = None
+    ) -> Job:
+        with nullcontext() if progress is None or not self._has_snapshots else progress.phase(COMPARING, str):
+            changelogs = tuple(
+                memory.changelog(side, new[side.name], columns, self._tables.get(side.name), folder)
+                for side, columns in self._columns.items()
+            )
         changelogs = tuple(replace(each, beginning=None) if each.name in self._args.inputs else each for each in changelogs)
         job = Job(
             spec=self._spec,
