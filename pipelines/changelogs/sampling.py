@@ -44,7 +44,7 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
     timed = () if columns.sequence is not None and columns.timestamp in (columns.sequence, *columns.within) else (columns.timestamp,)
     places = [column for column in (columns.sequence, *columns.within) if column is not None and not columns.enveloped]
     for file in files:
-        said = dict(file.reader.types(file))
+        said = _types_in(name, file)
         for column, kind in (said or dict.fromkeys(places if file.reader.untyped_columns else (), "int64")).items():
             if (held := is_time(kind)) is None or column in timed:  # what an event time counts is known of each file
                 continue
@@ -56,6 +56,16 @@ def types_of_files(name: str, files: Sequence[File], columns: Columns, before: M
                 )
         types = {**said, **types}
     return tuple(types.items())
+
+
+def _types_in(name: str, file: File) -> dict[str, str]:
+    """The columns that a file names, and their types. Raises InputError for one that cannot be read."""
+    try:
+        return dict(file.reader.types(file))
+    except OSError:
+        raise
+    except ValueError as error:
+        raise InputError(f"{name}: {file.shown} {error}") from error
 
 
 def absent_columns(missing: Collection[tuple[str, str]], may_be_empty: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str]:
