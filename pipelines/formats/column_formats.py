@@ -86,12 +86,12 @@ class NumberFormat(ColumnFormat):
             texts, rf"^-?(?:0|[1-9][0-9{re.escape(self.thousands)}]*)(?:{re.escape(self.decimal)}[0-9]+)?$"
         )
         right = pc.and_(usual, pc.match_substring_regex(texts, self._pattern))
-        found = pc.if_else(right, texts, pa.scalar(None, pa.string()))
+        numbers = pc.if_else(right, texts, pa.scalar(None, pa.string()))
         if self.thousands:
-            found = pc.replace_substring(found, self.thousands, "")
-        found = pc.replace_substring(found, self.decimal, ".")
+            numbers = pc.replace_substring(numbers, self.thousands, "")
+        numbers = pc.replace_substring(numbers, self.decimal, ".")
         others = pc.and_(pc.invert(right), pc.is_valid(texts))
-        return _with_others(self, texts, found, others)
+        return _with_others(self, texts, numbers, others)
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ class TimeFormat(ColumnFormat):
         if not is_fast or len(set(parts) & {"Y", "y"}) != 1 or not {"m", "d"} <= set(parts):
             return super().plain_column(texts)
         groups = [f"(?P<{part}>{_FAST[part]})" if n % 2 else re.escape(part) for n, part in enumerate(pieces)]
-        found = pc.extract_regex(texts, f"^{''.join(groups)}$")
-        fields = {part: pc.struct_field(found, part) for part in parts}
+        matched = pc.extract_regex(texts, f"^{''.join(groups)}$")
+        fields = {part: pc.struct_field(matched, part) for part in parts}
         if "y" in fields:
             number = pc.cast(fields["y"], pa.int32())
             century = pc.if_else(pc.less(number, _FIRST_OF_1900), "20", "19")
@@ -192,10 +192,10 @@ def formats_of(formats: ColumnFormats) -> Formats:
     if not isinstance(formats, Mapping) or not formats or not all(isinstance(name, str) and name for name in formats):
         raise ValueError(f"{formats!r}: give columns and their formats, as in {{'amount': '1.234,5'}}")
     made = []
-    for name, given in formats.items():
-        texts = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Sequence) else ()
+    for name, written in formats.items():
+        texts = (written,) if isinstance(written, str) else tuple(written) if isinstance(written, Sequence) else ()
         if not texts or not all(isinstance(text, str) for text in texts):
-            raise ValueError(f"column '{name}' has {given!r} for a format: give {_EXAMPLES}")
+            raise ValueError(f"column '{name}' has {written!r} for a format: give {_EXAMPLES}")
         for text in texts:
             try:
                 _format_of(text)
@@ -241,17 +241,17 @@ def readings(texts: Iterable[str]) -> tuple[str, ...]:
     (('1.234,5',), ('1234,5', '1,234.5'), ('%d/%m/%Y', '%m/%d/%Y'), ())
     """
     values = list(dict.fromkeys(texts))
-    column, found = pa.array(values, pa.string()), dict[tuple[str, ...], str]()
+    column, by_meaning = pa.array(values, pa.string()), dict[tuple[str, ...], str]()
     for each in _candidates(values[:1]):
         form = _format_of(each)
         if not _reads(form, values[0]) or any(_is_padded(form, text) for text in values):
             continue
         plain = form.plain_column(column)
         if not plain.null_count:
-            found.setdefault(tuple(plain.to_pylist()), each)
+            by_meaning.setdefault(tuple(plain.to_pylist()), each)
     is_plain = all(_plain_number(text) for text in values)
     has_both = len({*map(str.lower, values)}) > 1
-    return tuple(each for each in found.values() if not is_plain and (has_both or each not in _WORDS))
+    return tuple(each for each in by_meaning.values() if not is_plain and (has_both or each not in _WORDS))
 
 
 def has_decimal_comma(formats: Sequence[str]) -> bool:
@@ -322,12 +322,12 @@ def _separates(text: str) -> bool:
     return bool(text) and not re.search("[0-9%]", text)
 
 
-def _with_others(form: ColumnFormat, texts: pa.Array, found: pa.Array, others: pa.Array) -> pa.Array:
-    """A column with the texts that were not found at once, one by one."""
+def _with_others(form: ColumnFormat, texts: pa.Array, made: pa.Array, others: pa.Array) -> pa.Array:
+    """A column with the texts that were not made at once, one by one."""
     if not pc.any(others).as_py():
-        return found
+        return made
     rest = pc.if_else(others, texts, pa.scalar(None, pa.string()))
-    return pc.coalesce(found, ColumnFormat.plain_column(form, rest))
+    return pc.coalesce(made, ColumnFormat.plain_column(form, rest))
 
 
 @cache

@@ -132,8 +132,8 @@ def _rows(data: bytes, start: int, file: File, plan: ReadPlan | None, *, joins: 
     for name, kind in file.layout:
         column = table[name].combine_chunks()
         if name in formats:
-            given, column = column, plain_texts(column, formats[name])
-            sure &= bools_of(pc.or_(pc.is_null(given), pc.is_valid(column)))
+            written, column = column, plain_texts(column, formats[name])
+            sure &= bools_of(pc.or_(pc.is_null(written), pc.is_valid(column)))
         typed, text, right = as_type(column, kind)
         sure &= right
         if name in asked:
