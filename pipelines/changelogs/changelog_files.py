@@ -83,7 +83,8 @@ def files_of(name: str, pattern: str, columns: Columns, *, folders: bool = False
     """
     if os.path.isdir(pattern) and not folders:
         _require_plain(name, pattern, ())
-        raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {os.path.join(pattern, '*.jsonl')}")
+        glob = os.path.join(pattern, "*")
+        raise InputError(f"{name}: {pattern} is a directory: name a file, or a glob such as {glob}; runs with a state read folders")
     files = find_files(name, pattern, columns.envelopes)
     for option, is_given in {
         "schema": columns.declared and not columns.enveloped,

@@ -76,18 +76,19 @@ class SeenFiles:
         Only a file with another time, or a file that was put there since, is read again to be compared. Raises
         InputError for one of another path whose content has changed since a run has read it.
         """
-        return [file for file in files if not self._is_known(file, may_change=file.path in replaceable)]
+        return [
+            file for file in files if not self._is_known(file, may_change=file.path in replaceable, of_snapshots=bool(replaceable))
+        ]
 
-    def _is_known(self, file: File, *, may_change: bool) -> bool:
+    def _is_known(self, file: File, *, may_change: bool, of_snapshots: bool) -> bool:
         earlier = self._contents.get(file.path)
         if earlier is not None and ((file.bytes, file.written) != earlier[:2] or earlier.changed not in (0, _changed(file.path))):
             if file.bytes != earlier.bytes or self._checksum(file, earlier) != earlier.checksum:
                 if may_change:
                     return False
-                raise InputError(
-                    f"{self._name}: {file.shown} has changed since a run has read it: put it back as it was, and new "
-                    "records into a new file"
-                )
+                again = "or read all snapshots again, in the order of their times (--read-again, in Python --beam_joins_read_again)"
+                remedy = again if of_snapshots else "and new records into a new file"
+                raise InputError(f"{self._name}: {file.shown} has changed since a run has read it: put it back as it was, {remedy}")
             self._contents[file.path] = earlier._replace(written=file.written, changed=_changed(file.path))
         return earlier is not None
 

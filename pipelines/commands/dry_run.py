@@ -3,14 +3,17 @@
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 
+from beam_joins.elements.iso_times import text_of_micros
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.changelog_files import find_files, nothing_at
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.changelogs.sampling import is_time
+from beam_joins.pipelines.changelogs.snapshot_times import time_of_file
 from beam_joins.pipelines.commands.command_line import beam_options
 from beam_joins.pipelines.commands.command_spec import TO, CommandSpec
 from beam_joins.pipelines.commands.incremental_state import memory_of
@@ -112,6 +115,11 @@ def _columns(changelog: Changelog) -> Iterator[str]:
     yield f"    key          {', '.join(columns.key)}"
     if columns.enveloped:
         yield f"    sequence, time and deletes as the {'envelopes say' if changelog.table is None else 'log says'}"
+        return
+    if columns.snapshots is not None:
+        of_files = replace(columns, timestamp=columns.snapshots.timestamp)
+        times = sorted(time_of_file(changelog.name, file, of_files) for file in changelog.files)
+        yield f"    snapshots    {', '.join(map(text_of_micros, dict.fromkeys(times)))}: compared in the run"
         return
     ordering = ", ".join(filter(None, (columns.sequence, *columns.within)))
     without = "none: the time orders the changes" if columns.timestamp else "none: the last row of a key counts"

@@ -235,7 +235,7 @@ def _column_formats(side: Side, args: Namespace, name: str) -> dict[str, list[st
         column, format_ = _column_and_rest(text)
         if not column or not format_:
             raise InputError(f"{side.flag(name)}: {text!r} is no column with a format: write COLUMN=FORMAT, as in amount=1.234,5")
-        formats.setdefault(column, []).append(format_)
+        formats[column] = format_.split("|")  # the later one wins, as of the command line over files
     return formats or None
 
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from beam_joins.errors import InputError
+from beam_joins.errors import InputError, Unavailable
 from beam_joins.pipelines.commands.program import Parser, program
 from beam_joins.pipelines.systems.postgres.postgres_address import postgres_address
 
@@ -26,7 +26,7 @@ publication owns its tables and has CREATE on the database. The password comes f
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0, 2 for an invalid option or input."""
+    """Run the command line; returns the exit code: 0, 2 for an invalid option or input, 1 if the server does not answer."""
     args = _parser().parse_args(argv)
     try:
         address = postgres_address(args.address)
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(create_slot(slot, tables) if args.do == "create" else drop_slot(slot))
     except InputError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, Unavailable) else 2
     return 0
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.pipelines.formats.csv_schema import Formats, written_name
 
 ColumnFormats: TypeAlias = Mapping[str, str | Sequence[str]]
-"""Columns of text, and how each is written; of several formats a text is in the first that fits."""
+"""Columns of text, and how each is written; of several formats a text is in the only one that fits, or they mean the same of it."""
 
 _SAMPLE: Final = re.compile("1([., '\u2019\u00a0\u202f]?)234([.,])5")
 _SPACES: Final = {" ": " \u00a0\u202f", "\u00a0": " \u00a0\u202f", "\u202f": " \u00a0\u202f", "'": "'\u2019", "\u2019": "'\u2019"}
@@ -213,25 +214,29 @@ def kind_of(formats: Sequence[str]) -> str:
 
 
 def plain_text(text: str, formats: Sequence[str]) -> str | None:
-    """A text as it is without a format; ``None`` where it is in none of these.
+    """A text as it is without a format; ``None`` where it is in none of these, or means several things in them.
 
     >>> plain_text("07/13/2026", ["%d.%m.%Y", "%m/%d/%Y"]), plain_text("13,5", ["1,234.5"])
     ('2026-07-13', None)
+    >>> plain_text("07/08/2026", ["%d/%m/%Y", "%m/%d/%Y"])
     """
-    return next((plain for each in formats if (plain := _format_of(each).plain(text)) is not None), None)
+    meanings = {plain for each in formats if (plain := _format_of(each).plain(text)) is not None}
+    return meanings.pop() if len(meanings) == 1 else None
 
 
 def plain_texts(texts: pa.Array, formats: Sequence[str]) -> pa.Array:
-    """The same of a column of texts; null where one is null, or in none of the formats.
+    """The same of a column of texts; null also where one is null.
 
     >>> plain_texts(pa.array(["1.7.2026 8:05", None, "31.06.2026"]), ["%d.%m.%Y %H:%M"]).to_pylist()
     ['2026-07-01T08:05:00', None, None]
     """
     made = _format_of(formats[0]).plain_column(texts)
+    clash = pa.array(np.zeros(len(texts), np.bool_))
     for each in formats[1:]:
-        rest = pc.if_else(pc.is_null(made), texts, pa.scalar(None, pa.string()))
-        made = pc.coalesce(made, _format_of(each).plain_column(rest))
-    return made
+        other = _format_of(each).plain_column(texts)
+        clash = pc.or_(clash, pc.not_equal(made, other).fill_null(False))
+        made = pc.coalesce(made, other)
+    return made if len(formats) == 1 else pc.if_else(clash, pa.scalar(None, pa.string()), made)
 
 
 def readings(texts: Iterable[str]) -> tuple[str, ...]:

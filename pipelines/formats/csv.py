@@ -166,7 +166,8 @@ def _row(line: bytes, file: File, plan: ReadPlan | None = None) -> dict[str, Any
         text = field
         if field and name in formats:
             if (plain := plain_text(field, formats[name])) is None:
-                return f"column '{name}' is not in the format {' or '.join(formats[name])}: {field!r}"
+                several = "in one of the formats, or means several things in them:" if len(formats[name]) > 1 else "in the format"
+                return f"column '{name}' is not {several} {' or '.join(formats[name])}: {field!r}"
             text = plain
         if kind not in TEXTS and name not in file.declared and PADDED.match(text):
             return (

@@ -9,7 +9,7 @@ Layout: TypeAlias = tuple[tuple[str, str], ...]
 """The names of columns, each with the name of its type."""
 
 Formats: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
-"""Columns of text, and how each is written; of several formats a text is in the first that fits."""
+"""Columns of text, and how each is written."""
 
 TYPES: Final = ("int64", "double", "decimal(P,S)", "bool", "string")
 UNKNOWN: Final = "null"

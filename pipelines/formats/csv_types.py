@@ -62,7 +62,12 @@ def with_layout(file: File, declared: Layout, remembered: Layout = ()) -> File:
     inferred = {name: column for name, column in texts.items() if name not in types}
     for name, column in inferred.items():
         if name in formats:
-            kind, _ = _type_in(plain_texts(pa.array(column, pa.string()), formats[name]))
+            plain, present = plain_texts(pa.array(column, pa.string()), formats[name]), [*filter(None, column)]
+            if present and plain.null_count == len(plain):
+                raise ValueError(
+                    f"has no text in column '{name}' in the format {' or '.join(formats[name])}, but such as {present[0]!r}"
+                )
+            kind, _ = _type_in(plain)
             types[name] = kind_of(formats[name]) if kind == UNKNOWN else kind
             continue
         types[name], odd = _type_in(pa.array([text or None for text in column], pa.string()))

@@ -79,6 +79,8 @@ def check_output(option: str, path: str, *, make: bool = True) -> None:
         return
     if os.path.isdir(path):
         raise InputError(f"{option}: {path} is a directory: name a file in it")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{option}: {path} is a device or a pipe, which a file would replace: name a file")
     parent = os.path.dirname(path) or os.curdir
     if not make:
         return

@@ -251,7 +251,7 @@ def test_a_format_is_told_of_a_column_only_where_it_fits_in_all_files(beam_joins
         (["--column-formats", "day=%d.%m.%Q"], "--column-formats: column 'day': %Q is none of %Y, %y, "),
         (["--column-formats", "day=%d.%d.%m.%Y"], "--column-formats: column 'day': '%d.%d.%m.%Y' is no form of times: "),
         (
-            ["--column-formats", "day=%d.%m.%Y", "--column-formats", "day=ja/nein"],
+            ["--column-formats", "day=%d.%m.%Y|ja/nein"],
             "--column-formats: column 'day' has formats of several types: %d.%m.%Y, ja/nein",
         ),
     ],
@@ -322,3 +322,32 @@ def test_a_wrong_format_is_refused_at_construction(formats: Any, sentence: str) 
 def test_a_form_of_times_with_a_wrong_type_of_part_is_refused() -> None:
     with pytest.raises(ValueError, match="%x is none of"):
         column_format("%x %Y-%m-%d")
+
+
+def test_a_later_format_of_a_column_takes_the_place_of_an_earlier_one_and_several_stand_in_one_option(beam_joins: Run) -> None:
+    write_csv("rows.csv", [("1", "2.672,36", "13.07.2026", ""), ("2", "1.000", "07/14/2026", "")])
+    Path("o.toml").write_text('column-formats = ["amount=1,234.5", "day=%Y-%m-%d"]\n')
+    formats = ["--column-formats", "amount=1.234,5", "--column-formats", "day=%d.%m.%Y|%m/%d/%Y"]
+    ran = beam_joins("table", *table("--options", "o.toml", *formats, "--output", "out.jsonl"))
+    assert ran.code == 0, ran
+    rows = [(change["new"]["amount"], change["new"]["day"]) for change in read_lines(Path("out.jsonl"))]
+    assert rows == [(2672.36, "2026-07-13"), (1000, "2026-07-14")]
+
+
+def test_a_text_with_two_meanings_in_the_formats_of_its_column_is_a_bad_record() -> None:
+    write_csv("rows.csv", [("1", "2.672,36", "13/07/2026", ""), ("2", "1.000", "07/13/2026", ""), ("3", "1,5", "07/08/2026", "")])
+    formats = (("amount", ("1.234,5", "1,234.5")), ("day", ("%d/%m/%Y", "%m/%d/%Y")))
+    rows, faults, _ = rows_of("rows.csv", Columns(key=("id",), csv=CsvText(formats=formats)))
+    assert rows == [b'{"id":1,"amount":2672.36,"day":"2026-07-13","paid":null}']
+    means = "is not in one of the formats, or means several things in them:"
+    assert faults == [
+        f"line 3: column 'amount' {means} 1.234,5 or 1,234.5: '1.000'",
+        f"line 4: column 'day' {means} %d/%m/%Y or %m/%d/%Y: '07/08/2026'",
+    ]
+
+
+def test_a_format_that_no_text_is_in_is_refused_by_the_look_also_of_a_dry_run(beam_joins: Run) -> None:
+    write_csv("rows.csv", [("1", "2.672,36", "13.07.2026", "")])
+    sentence = "rows: rows.csv has no text in column 'day' in the format %Y-%m-%d, but such as '13.07.2026'"
+    for dry in ([], ["--dry-run"]):
+        assert refused(beam_joins("table", *table("--column-formats", "day=%Y-%m-%d", *dry))) == sentence

@@ -3,8 +3,10 @@ write are one sentence.
 """
 
 import errno
+import json
 import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +180,22 @@ def test_a_home_that_cannot_be_written_is_not_needed(run: Run, small: SampleFile
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="a directory in which even root cannot make a file")
+def test_a_result_does_not_take_the_place_of_a_pipe_and_a_summary_goes_into_pipes_and_through_links(
+    run: Run, small: SampleFiles, own_directory: Path
+) -> None:
+    os.mkfifo("pipe.jsonl")
+    inputs = ["--orders", small.orders, "--customers", small.customers]
+    sentence = one_sentence(run(*inputs, "--latest", "pipe.jsonl"))
+    assert sentence == "--latest: pipe.jsonl is a device or a pipe, which a file would replace: name a file"
+    os.symlink("target.json", "link.json")
+    assert run(*inputs, "--latest", "now.jsonl", "--json", "link.json").code == 0
+    assert os.path.islink("link.json")
+    with ThreadPoolExecutor() as threads:
+        said = threads.submit(Path("pipe.jsonl").read_text)
+        assert run(*inputs, "--latest", "now.jsonl", "--json", "pipe.jsonl").code == 0
+        assert json.loads(said.result())["inputs"] == json.loads(Path("target.json").read_text())["inputs"]
+
+
 def test_a_directory_in_which_nothing_can_be_made_is_named(run: Run, small: SampleFiles) -> None:
     assert failed(run(*inputs(small), "--output", "/proc/e.jsonl")).startswith("cannot write /proc/e.jsonl: ")
 

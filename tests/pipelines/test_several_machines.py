@@ -238,7 +238,7 @@ def test_a_disk_of_the_driver_alone_is_refused(machines: Machines, read: str, wr
             (worker.disk / "in" / "2" / f"{side}.jsonl").write_text('{"lsn":1}')
     code, log = machines.driver.run("orders", *machines.orders(read, written, f"--state-dir={state}"))
     assert code in (1, 2), log
-    assert re.search(f"^python -m pipelines.orders: {sentence}", log, re.MULTILINE), log
+    assert re.search(f"^beam-joins orders: {sentence}", log, re.MULTILINE), log
     assert_sentence(log)
     assert machines.results("refused") == {}
     assert not [*machines.driver.disk.glob("out/*.jsonl"), *machines.driver.disk.glob("out/changes/*.jsonl")]
@@ -250,11 +250,11 @@ def test_a_machine_without_a_worker_pool_is_named(machines: Machines) -> None:
     code, log = machines.driver.run("orders", *machines.orders("s3://in-of-tests/1/", "s3://out-of-tests/pool/"))
     machines.start_pool(worker)
     assert code == 1, log
-    assert "python -m pipelines.orders: no worker pool answers on worker-2: each" in log
+    assert "beam-joins orders: no worker pool answers on worker-2: each" in log
     assert_sentence(log)
 
 
 def assert_sentence(log: str) -> None:
     """A command said how it ended in one line."""
     (line,) = (line for line in log.splitlines() if not re.match(r"Spark's log: |run: \d+ s", line))
-    assert line.startswith("python -m pipelines.orders: "), log
+    assert line.startswith("beam-joins orders: "), log

@@ -242,7 +242,8 @@ def test_an_earlier_snapshot_that_has_changed_is_refused() -> None:
     written(path_of(1), [row(1), row(3)])
     run("in")
     written(path_of(0), [row(1), row(2, "b")])
-    with pytest.raises(InputError, match="rows-2026-03-01.csv has changed since a run has read it"):
+    words = "rows-2026-03-01.csv has changed since a run has read it: put it back as it was, or read all snapshots again"
+    with pytest.raises(InputError, match=words):
         run("in")
 
 

@@ -127,6 +127,7 @@ def test_a_server_that_is_down_gives_code_1_and_a_wrong_address_code_2(restarted
     ran = beam_joins(*one_run)
     assert ran.code == 1
     assert "PostgreSQL, slot codes: " in ran.err, ran
+    assert beam_joins("slot", "show", address).code == 1
 
 
 def test_what_is_merged_is_on_the_disk_of_a_server_that_commits_without_waiting(restarted: Server, beam_joins: Run) -> None:

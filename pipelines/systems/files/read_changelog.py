@@ -79,8 +79,9 @@ class ReadChangelog(ReadTable):
     * ``encoding``: the encoding of CSV files, such as ``"cp1252"`` or ``"latin-1"``; by default as their byte order mark
       says, else UTF-8.
     * ``column_formats``: how columns of CSV files are written: numbers as 1234.5 is written, ``{"amount": "1.234,5"}``, times as
-      ``strptime`` has it, ``{"day": "%d.%m.%Y"}``, truth as the words for it, ``{"paid": "yes/no"}``. Such a column is read as if it
-      had ``1234.50``, ``2026-07-13`` or ``true``; a text in another format is a bad record.
+      ``strptime`` has it, ``{"day": "%d.%m.%Y"}``, truth as the words for it, ``{"paid": "yes/no"}``. A column may have
+      several, ``["%d.%m.%Y", "%m/%d/%Y"]``. It is read as if it had ``1234.50``, ``2026-07-13`` or ``true``; a text in none of its
+      formats, or of two meanings in them, is a bad record.
     * ``on_bad_record``: ``"fail"``, or ``"drop"`` to go on without records that cannot be read, have no usable key, time,
       sequence or operation, or do not fit their columns; such records are counted.
 

@@ -184,10 +184,17 @@ def create_file(path: str, compression: str = CompressionTypes.AUTO) -> Any:
 
 
 def write_whole(path: str, content: Any) -> None:
-    """Write a file; its readers get either the whole new file or the file that was there before."""
+    """Write a file; its readers get either the whole new file or the file that was there before. A link stays, and a device or a pipe
+    is written into.
+    """
     if is_remote(path):
         with calling(path):
             objects_at(path).write(path, bytes(content))
+        return
+    path = os.path.realpath(path) if os.path.islink(path) else path
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.write(content)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
     part = f"{path}.{uuid4().hex[:8]}{PART}"
