@@ -14,30 +14,38 @@ from beam_joins.pipelines.commands.program import Parser, program
 
 PROGRAM: Final = program("demo")
 FILES: Final = {
-    "orders-1.jsonl": """\
-{"op": "r", "after": {"id": 1, "customer": 7, "amount": 12.50}, "source": {"table": "orders", "lsn": 100, "ts_ms": 1772352000000, "snapshot": "true"}}
-{"op": "c", "after": {"id": 2, "customer": 8, "amount": 3.00}, "source": {"table": "orders", "lsn": 130, "ts_ms": 1772352060000}}
-{"op": "u", "before": {"id": 1, "customer": 7, "amount": 12.50}, "after": {"id": 1, "customer": 8, "amount": 12.50}, "source": {"table": "orders", "lsn": 160, "ts_ms": 1772352120000}}
-""",  # noqa: E501  # a line is an event
-    "customers-1.jsonl": """\
-{"op": "r", "after": {"id": 7, "name": "Ann", "city": "Genoa"}, "source": {"table": "customers", "lsn": 110, "ts_ms": 1772352000000, "snapshot": "true"}}
-{"op": "c", "after": {"id": 8, "name": "Bo", "city": "Kyoto"}, "source": {"table": "customers", "lsn": 120, "ts_ms": 1772352030000}}
-{"op": "u", "before": {"id": 8, "name": "Bo", "city": "Kyoto"}, "after": {"id": 8, "name": "Bo", "city": "Lima"}, "source": {"table": "customers", "lsn": 150, "ts_ms": 1772352090000}}
-""",  # noqa: E501
-    "options.toml": """\
-left = "orders-*.jsonl"
-left-format = "debezium"
-left-key = "id"
-right = "customers-*.jsonl"
-right-format = "debezium"
-right-key = "id"
-foreign-key = "customer"
-select = "left.id, left.amount, right.name, right.city"
-""",
-    "orders-2.jsonl.later": """\
-{"op": "d", "before": {"id": 2, "customer": 8, "amount": 3.00}, "after": null, "source": {"table": "orders", "lsn": 200, "ts_ms": 1772438400000}}
-{"op": "c", "after": {"id": 3, "customer": 7, "amount": 40.00}, "source": {"table": "orders", "lsn": 210, "ts_ms": 1772438460000}}
-""",  # noqa: E501
+    "orders-1.jsonl": (
+        '{"op": "r", "after": {"id": 1, "customer": 7, "amount": 12.50}, "source": {"table": "orders", '
+        '"lsn": 100, "ts_ms": 1772352000000, "snapshot": "true"}}\n'
+        '{"op": "c", "after": {"id": 2, "customer": 8, "amount": 3.00}, "source": {"table": "orders", '
+        '"lsn": 130, "ts_ms": 1772352060000}}\n'
+        '{"op": "u", "before": {"id": 1, "customer": 7, "amount": 12.50}, "after": {"id": 1, "customer": 8, '
+        '"amount": 12.50}, "source": {"table": "orders", "lsn": 160, "ts_ms": 1772352120000}}\n'
+    ),
+    "customers-1.jsonl": (
+        '{"op": "r", "after": {"id": 7, "name": "Ann", "city": "Genoa"}, "source": {"table": "customers", '
+        '"lsn": 110, "ts_ms": 1772352000000, "snapshot": "true"}}\n'
+        '{"op": "c", "after": {"id": 8, "name": "Bo", "city": "Kyoto"}, "source": {"table": "customers", '
+        '"lsn": 120, "ts_ms": 1772352030000}}\n'
+        '{"op": "u", "before": {"id": 8, "name": "Bo", "city": "Kyoto"}, "after": {"id": 8, "name": "Bo", '
+        '"city": "Lima"}, "source": {"table": "customers", "lsn": 150, "ts_ms": 1772352090000}}\n'
+    ),
+    "options.toml": (
+        'left = "orders-*.jsonl"\n'
+        'left-format = "debezium"\n'
+        'left-key = "id"\n'
+        'right = "customers-*.jsonl"\n'
+        'right-format = "debezium"\n'
+        'right-key = "id"\n'
+        'foreign-key = "customer"\n'
+        'select = "left.id, left.amount, right.name, right.city"\n'
+    ),
+    "orders-2.jsonl.later": (
+        '{"op": "d", "before": {"id": 2, "customer": 8, "amount": 3.00}, "after": null, '
+        '"source": {"table": "orders", "lsn": 200, "ts_ms": 1772438400000}}\n'
+        '{"op": "c", "after": {"id": 3, "customer": 7, "amount": 40.00}, "source": {"table": "orders", '
+        '"lsn": 210, "ts_ms": 1772438460000}}\n'
+    ),
 }
 """The files by their names, as the tutorial has them."""
 _OPTIONS: Final = ("--options", "options.toml", "--state-dir", "state", "--changes", "changes", "--latest", "now.jsonl")

@@ -208,7 +208,7 @@ def formats_of(formats: ColumnFormats) -> Formats:
     return tuple(made)
 
 
-def kind_of(formats: Sequence[str]) -> str:
+def type_of_formats(formats: Sequence[str]) -> str:
     """The type of a column of these formats that has no value yet."""
     return _format_of(formats[0]).kind
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys.key_columns import Bools
-from beam_joins.pipelines.formats.column_formats import has_decimal_comma, in_thousands, kind_of, plain_texts, readings
+from beam_joins.pipelines.formats.column_formats import has_decimal_comma, in_thousands, plain_texts, readings, type_of_formats
 from beam_joins.pipelines.formats.csv_schema import DECIMAL, UNKNOWN, Layout, Misfit, Reading
 from beam_joins.pipelines.formats.csv_text import LOOKED_AT, fields_or_none, names_in_header, records_of
 from beam_joins.pipelines.formats.file_parts import File
@@ -68,7 +68,7 @@ def with_layout(file: File, declared: Layout, remembered: Layout = ()) -> File:
                     f"has no text in column '{name}' in the format {' or '.join(formats[name])}, but such as {present[0]!r}"
                 )
             kind, _ = _type_in(plain)
-            types[name] = kind_of(formats[name]) if kind == UNKNOWN else kind
+            types[name] = type_of_formats(formats[name]) if kind == UNKNOWN else kind
             continue
         types[name], odd = _type_in(pa.array([text or None for text in column], pa.string()))
         if odd is not None:
