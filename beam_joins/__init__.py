@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from beam_joins.transforms.filter_table import FilterTable
     from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
     from beam_joins.transforms.latest_table import LatestTable
+    from beam_joins.transforms.many_to_many_join import ManyToManyJoin
     from beam_joins.transforms.map_table import MapTable
     from beam_joins.transforms.one_to_many_join import OneToManyJoin
     from beam_joins.transforms.reduce_table import ReduceTable
@@ -63,6 +64,7 @@ __all__ = [
     "FunctionFailed",
     "InputError",
     "LatestTable",
+    "ManyToManyJoin",
     "MapTable",
     "OneToManyJoin",
     "OutputError",

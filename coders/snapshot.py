@@ -15,7 +15,7 @@ from xxhash import xxh3_64_hexdigest
 
 from beam_joins.columns.sorting import combine_chunks
 from beam_joins.errors import CorruptData, StateRefused
-from beam_joins.kernels import aggregate, interval, key_join, overlap, windowed_aggregate
+from beam_joins.kernels import aggregate, interval, key_join, many_to_many, overlap, windowed_aggregate
 from beam_joins.tables import changelog
 from beam_joins.tables.arrangement import Arrangement
 
@@ -24,6 +24,7 @@ STATES: dict[str, Any] = {
     "table": changelog.ChangelogState,
     "join": overlap.OverlapState,
     "keys": key_join.KeyState,
+    "pairs": many_to_many.ManyToManyState,
     "streams": interval.IntervalState,
     "groups": aggregate.AggregateState,
     "windows": windowed_aggregate.WindowedAggregateState,

@@ -37,16 +37,22 @@ class Pairs(NamedTuple):
 
 
 def each_joined(
-    joiner: Callable[..., Any], functions: Functions, pairs: Pairs, key_of: Callable[[int], Any], *, sides: int = 2
+    joiner: Callable[..., Any],
+    functions: Functions,
+    pairs: Pairs,
+    key_of: Callable[[int], Any],
+    *,
+    sides: int = 2,
+    option: str = "joiner",
 ) -> Iterator[Any]:
     """The results of a joiner of records, one for each pair; ``None`` for a tombstone and where the joiner
-    raised. ``key_of`` gives the key of the pair's result.
+    raised. ``key_of`` gives the key of the pair's result; ``option`` names the joiner.
 
     With ``sides=1`` the joiner is a function of left values. It may write into its arguments. A result is
     valid only until the next one is taken.
     """
     columns = pairs.columns(sides)
-    refused = refusing(functions, pairs, key_of, sides=sides)
+    refused = refusing(functions, pairs, key_of, sides=sides, option=option)
     arguments = [each_in_python(values, index) for values, index in columns]
     if isinstance(joiner, with_key):
         arguments.insert(0, (copied(key_of(n)) for n in range(len(pairs.left_index))))
@@ -63,7 +69,9 @@ def each_joined(
         yield result
 
 
-def refusing(functions: Functions, pairs: Pairs, key_of: Callable[[int], Any], *, sides: int = 2) -> Callable[[int, Exception], None]:
+def refusing(
+    functions: Functions, pairs: Pairs, key_of: Callable[[int], Any], *, sides: int = 2, option: str = "joiner"
+) -> Callable[[int, Exception], None]:
     """Puts a pair, by its index, for which a joiner of records raised into ``bad``, or raises
     ``FunctionFailed`` where such exceptions are not handled.
     """
@@ -73,7 +81,7 @@ def refusing(functions: Functions, pairs: Pairs, key_of: Callable[[int], Any], *
         timestamp = 0 if pairs.timestamp is None else int(pairs.timestamp[n])
         # read again, as the joiner may have written into its arguments
         shown = [python_values(gather(values, index[n : n + 1]))[0] for values, index in columns]
-        functions.failed("joiner", error, shown, timestamp, key=key_of(n))
+        functions.failed(option, error, shown, timestamp, key=key_of(n))
         if pairs.left_out is not None:
             pairs.left_out.append(n)
 

@@ -66,7 +66,7 @@ def overlap(left: pa.Table, right: pa.Table, join: Join, shape: Shape, *, behind
     events, alone = left_events(left, reference, rights, shape)
     if shape.keeps_right:
         events = one_after_the_other(events, unmatched_rights(left, reference, rights))
-    return _joined(left, right, events, alone, join, shape, behind)
+    return joined_events(left, right, events, join, shape, behind, alone)
 
 
 def overlap_in_parts(
@@ -93,9 +93,9 @@ def overlap_in_parts(
     for begin, end in zip([0, *ends[:-1]], ends, strict=True):
         some = left.take(pa.array(by[begin:end]))
         events, alone = left_events(some, reference[by[begin:end]], rights, shape)
-        yield _joined(some, right, events, alone, join, shape, behind)
+        yield joined_events(some, right, events, join, shape, behind, alone)
     if shape.keeps_right:
-        yield _joined(left, right, unmatched_rights(left, reference, rights), reference[:0], join, shape, behind)
+        yield joined_events(left, right, unmatched_rights(left, reference, rights), join, shape, behind)
 
 
 class Rights:
@@ -115,10 +115,15 @@ class Rights:
         code = len(distinct) + np.arange(1 + max(int(reference.max(initial=0)), int(distinct.max(initial=0))))
         code[distinct] = np.arange(len(distinct))
         events, alone = left_events(left, code[reference], self._versions, shape)
-        return _joined(left, self._rows, events, alone, join, shape, behind)
+        return joined_events(left, self._rows, events, join, shape, behind, alone)
 
 
-def _joined(left: pa.Table, right: pa.Table, events: Events, alone: Ints, join: Join, shape: Shape, behind: int | None) -> Joined:
+def joined_events(
+    left: pa.Table, right: pa.Table, events: Events, join: Join, shape: Shape, behind: int | None, alone: Ints | None = None
+) -> Joined:
+    """The changes at events of a join; ``alone`` are the positions of left rows that have no right row there. Changes at or
+    before the position ``behind`` are left out.
+    """
     left_reference, right_key = combine_chunks(left["reference"]), combine_chunks(right["key"])
     key = _result_keys(combine_chunks(left["key"]), left_reference, right_key, events, shape)
     left_value, right_value = combine_chunks(left["value"]), combine_chunks(right["value"])
@@ -132,7 +137,7 @@ def _joined(left: pa.Table, right: pa.Table, events: Events, alone: Ints, join: 
     if behind is not None:
         whole &= events.position > behind
         half &= events.position > behind
-        alone = alone[alone > behind]
+        alone = None if alone is None else alone[alone > behind]
     timestamp, position = pa.array(events.timestamp), pa.array(events.position)
     batch = ChangeBatch(key=key, new=new, before=pa.array(before, mask=before < 0), timestamp=timestamp, position=position)
     index = np.flatnonzero(half)
@@ -141,7 +146,7 @@ def _joined(left: pa.Table, right: pa.Table, events: Events, alone: Ints, join: 
     columns = [key.take(at), new.take(pa.array(np.where(arrives, index, before[index]))), timestamp.take(at), position.take(at)]
     columns += [pa.array(arrives), pa.array(events.until[index], mask=~(events.leaves & exists)[index])]
     halves = pa.record_batch(columns, names=["key", "value", "timestamp", "position", "arrives", "until"])
-    return Joined(batch if whole.all() else batch.filter(pa.array(whole)), halves, len(alone))
+    return Joined(batch if whole.all() else batch.filter(pa.array(whole)), halves, 0 if alone is None else len(alone))
 
 
 class OverlapState(NamedTuple):
@@ -211,5 +216,7 @@ def _result_keys(left_key: pa.Array, reference: pa.Array, right_key: pa.Array, e
     left = pa.array(events.left, mask=~by_left)
     if shape.result == "left_key":
         return left_key.take(left)
+    if shape.result == "both_keys":
+        return combined_keys(left_key.take(left), right_key.take(pa.array(events.right, mask=events.right < 0)))
     looked_up = joined_keys(reference, right_key).take(pa.array(np.where(by_left, events.left, events.right + len(reference))))
     return combined_keys(looked_up, left_key.take(left))

@@ -20,15 +20,17 @@ class Shape(NamedTuple):
       the right row alone where only that changed (KIP-213), and the right row counts in the delete of a left
       one of a left join only if it changes at the same position.
     * ``result``: a result has the ``"left_key"``; or the ``"combined_key"`` of the reference and the left key,
-      with a null in the place of an absent side.
+      or ``"both_keys"`` of the rows, with a null in the place of an absent side.
     * ``together``: all versions of a left row are given at once, whatever they refer to, so that none has
       moved; with ``"left_key"`` only.
+    * ``many``: a left row may meet many right rows (:mod:`beam_joins.kernels.many_to_many`).
     """
 
     how: How = "inner"
     times: Literal["both", "foreign_key"] = "both"
-    result: Literal["left_key", "combined_key"] = "left_key"
+    result: Literal["left_key", "combined_key", "both_keys"] = "left_key"
     together: bool = False
+    many: bool = False
 
     @property
     def keeps_left(self) -> bool:
@@ -39,6 +41,16 @@ class Shape(NamedTuple):
     def keeps_right(self) -> bool:
         """Whether right rows without a left row have a result."""
         return keeps_unmatched(self.how)[1]
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether pairs of a left and a right row are results."""
+        return self.how not in ("semi", "anti")
+
+    @property
+    def counts_left(self) -> bool:
+        """Whether results depend on the number of right rows that a left row meets."""
+        return self.keeps_left or self.how == "semi"
 
 
 class Events(NamedTuple):

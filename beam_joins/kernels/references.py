@@ -48,9 +48,9 @@ def subscriptions(batch: ChangeBatch, references: pa.Array, shape: Shape) -> pa.
     (code,) = factorize(references)
     same = was & enters & (code[old] == code[new])
     leaves = was & ~same
-    moved = leaves & enters & (shape.result == "left_key")
+    moved = leaves & enters & (shape.many | (shape.result == "left_key"))
     # a version that begins in this batch says itself where it is left
-    told = moved & (old < len(batch))
+    told = moved & (old < len(batch)) & (not shape.many)
     until, ends = np.zeros(len(batch), np.int64), np.zeros(len(batch), np.bool_)
     until[old[told]], ends[old[told]] = integers(batch.position)[told], True
     leaves &= ~told
@@ -130,16 +130,19 @@ def rejoined(halves: pa.Table) -> ChangeBatch:
     pairs = arrives[by] & ~starts(code[half][by], came_at[by])
     half, arrives, position = half[by], arrives[by], position[by]
     position = np.where(pairs, np.maximum(position, np.append(0, position[:-1])[: len(position)]), position)
-    kept = arrives & (valid(value)[half] | pairs)
-    new, old = half[kept], np.where(pairs, np.append(-1, half[:-1])[: len(half)], -1)[kept]
+    # where many rows meet, a pair may leave one join key and arrive at none
+    leaves_alone = ~arrives & valid(value)[half] & ~np.append(pairs, False)[1:]
+    kept = (arrives & (valid(value)[half] | pairs)) | leaves_alone
+    new, old = half[kept], np.where(pairs, np.append(-1, half[:-1])[: len(half)], np.where(leaves_alone, half, -1))[kept]
+    arrived = ~leaves_alone[kept]
     place = np.full(len(code) + 1, -1)
-    place[new] = np.arange(len(new))
+    place[new[arrived]] = np.flatnonzero(arrived)
     earlier = (old >= 0) & (place[old] < 0)
     before = np.where(earlier, len(new) + np.cumsum(earlier) - 1, place[old])
     at = pa.array(new)
     return ChangeBatch(
         key=combine_chunks(halves["key"]).take(at),
-        new=value.take(at),
+        new=gather(value, np.where(arrived, new, -1)),
         before=pa.array(before, mask=before < 0),
         timestamp=combine_chunks(halves["timestamp"]).take(at),
         position=pa.array(position[kept]),

@@ -1,4 +1,4 @@
-"""The versions of right rows, looked up by key and position."""
+"""The versions of rows, looked up by key and position."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +9,34 @@ from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.keys.opaque import python_keys
 
 FOREVER = np.iinfo(np.int64).max
+
+
+class Places:
+    """Rows sorted by a code and a position, to be searched by both."""
+
+    def __init__(self, code: Ints, position: Ints) -> None:
+        self._low, self._high = (int(position.min()), int(position.max())) if len(position) else (0, 0)
+        # (code, position) as one number: of positions themselves if 64 bits have room for them, of their
+        # ranks if not
+        self._codes = 1 + int(code.max(initial=0))
+        room = (self._codes + 1) * (self._high - self._low + 2) < FOREVER and self._low > -FOREVER
+        self._positions = None if room else np.unique(position)
+        self._places = self._place(code, position)
+
+    def until(self, code: Ints, position: Ints) -> Ints:
+        """The index after the last row of a code at or before a position."""
+        bounded = np.minimum(code, self._codes)
+        return search(self._places, self._place(bounded, position), side="right")
+
+    def before(self, code: Ints, position: Ints) -> Ints:
+        """The index after the last row of a code before a position."""
+        is_behind = position > self._low
+        return self.until(np.where(is_behind, code, code - 1), np.where(is_behind, position - is_behind, FOREVER))
+
+    def _place(self, code: Ints, position: Ints) -> Ints:
+        if self._positions is None:
+            return code * (self._high - self._low + 2) + (np.clip(position, self._low - 1, self._high) - (self._low - 1))
+        return code * (len(self._positions) + 1) + search(self._positions, position, side="right")
 
 
 class Versions:
@@ -23,18 +51,8 @@ class Versions:
         self.position = np.append(position[by], 0)
         self.timestamp = np.append(integers(rows["timestamp"])[by], 0)
         self.exists = np.append(valid(combine_chunks(rows["value"]))[by], False)
-        self._low, self._high = (int(position.min()), int(position.max())) if len(by) else (0, 0)
-        # (code, position) as one number: of positions themselves if 64 bits have room for them, of their
-        # ranks if not
-        self._codes = 1 + int(code.max(initial=0))
-        room = (self._codes + 1) * (self._high - self._low + 2) < FOREVER and self._low > -FOREVER
-        self._positions = None if room else np.unique(position)
-        self._places = self._place(code[by], position[by])
-
-    def until(self, code: Ints, position: Ints) -> Ints:
+        self.until = Places(code[by], position[by]).until
         """The index after the last change of a key at or before a position."""
-        bounded = np.minimum(code, self._codes)
-        return search(self._places, self._place(bounded, position), side="right")
 
     def now(self, code: Ints, position: Ints) -> tuple[Ints, Ints]:
         """The index of the last change of a key at or before a position (-1: none), and the index after it."""
@@ -46,11 +64,6 @@ class Versions:
         before = np.maximum(index, 0) - 1
         toggled: Bools = self.exists[index] != (self.exists[before] & (self.code[before] == self.code[index]))
         return toggled
-
-    def _place(self, code: Ints, position: Ints) -> Ints:
-        if self._positions is None:
-            return code * (self._high - self._low + 2) + (np.clip(position, self._low - 1, self._high) - (self._low - 1))
-        return code * (len(self._positions) + 1) + search(self._positions, position, side="right")
 
 
 def as_of(left: pa.Table, right: pa.Table) -> Ints:

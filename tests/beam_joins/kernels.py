@@ -217,8 +217,8 @@ def join_in_steps(
     for low, high in zip([-FOREVER, *cuts], [*cuts, FOREVER], strict=True):
         parts, state = step(
             state,
-            left_rows(_between(left, low, high), shape, references, lists=lists),
-            rows(batch(_between(right, low, high))),
+            left_rows(between(left, low, high), shape, references, lists=lists),
+            rows(batch(between(right, low, high))),
             of_pairs(joiner),
             shape,
             most=most,
@@ -229,5 +229,5 @@ def join_in_steps(
     return in_order(changes), state
 
 
-def _between(table: Table, low: int, high: int) -> Table:
+def between(table: Table, low: int, high: int) -> Table:
     return [change for change in table if low < change.position <= high]

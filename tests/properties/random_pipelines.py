@@ -18,6 +18,7 @@ from beam_joins import (
     Change,
     FilterTable,
     ForeignKeyJoin,
+    ManyToManyJoin,
     MapTable,
     OneToManyJoin,
     SumTable,
@@ -34,6 +35,7 @@ HOWS = {
     "refer": ("inner", "left", "semi", "anti"),
     "same key": ("inner", "left", "right", "outer", "semi", "anti"),
     "many": ("inner", "left"),
+    "equal": ("inner", "left", "right", "outer", "semi", "anti"),
 }
 Row = dict[str, Any]
 Content = dict[int, Row]
@@ -48,6 +50,7 @@ class Step(NamedTuple):
     typed: bool = False
     columns: bool = False
     broadcast: bool | None = None
+    conditional: bool = False
 
 
 class Plan(NamedTuple):
@@ -74,7 +77,7 @@ def random_plan(draw: Random) -> Plan:
     sources = tuple(draw.random() < 0.5 for _ in range(SOURCES))
     typed, steps = list(sources), []
     for _ in range(draw.randint(3, 6)):
-        kind = draw.choice(["filter", "map", "sum", "many", "lists", *["refer"] * 4, *["same key"] * 2])
+        kind = draw.choice(["filter", "map", "sum", "many", "lists", *["refer"] * 4, *["same key"] * 2, *["equal"] * 3])
         inputs = tuple(
             max(draw.randrange(len(typed)), draw.randrange(len(typed))) for _ in range(2 if kind in (*HOWS, "lists") else 1)
         )
@@ -82,7 +85,7 @@ def random_plan(draw: Random) -> Plan:
         columns = how == "inner" and kind != "many" and all(typed[each] for each in inputs) and draw.random() < 0.5
         schema = draw.random() < 0.5 and kind != "filter"
         broadcast = draw.choice([None, True, False]) if kind == "refer" else None
-        steps.append(Step(kind, inputs, how, schema, columns, broadcast))
+        steps.append(Step(kind, inputs, how, schema, columns, broadcast, conditional=kind == "equal" and draw.random() < 0.5))
         typed.append(typed[inputs[0]] if kind == "filter" or how in ("semi", "anti") else schema or columns)
     shown = {number for number in range(len(steps) - 1) if draw.random() < 0.3}
     return Plan(sources, tuple(steps), frozenset({*shown, len(steps) - 1}))
@@ -112,6 +115,10 @@ def pair(left: Row | None, right: Row | None) -> Row | None:
     one, other = left or {"by": None, "n": 3}, right or {"by": None, "n": 7}
     n = (one["n"] * 7 + other["n"] * 3 + 1) % 11
     return None if n == 5 else {"by": other["by"] if one["by"] is None else one["by"], "n": n}
+
+
+def are_unlike(left: Row, right: Row) -> bool:
+    return bool((left["n"] + right["n"]) % 3)
 
 
 def listed(key: int, row: Row) -> list[int | None]:
@@ -154,6 +161,12 @@ def applied(step: Step, tables: Sequence[Any], label: str) -> Any:
         case "many":
             how_many: Any = step.how
             pairs = inputs | f"{label} pairs" >> OneToManyJoin(pair, foreign_key="by", how=how_many, schema=schema)
+        case "equal":
+            condition = are_unlike if step.conditional else None
+            equal: Any = ManyToManyJoin(joiner, on="by", condition=condition, how=step.how, **options)  # type: ignore[arg-type]
+            if step.how in ("semi", "anti"):
+                return inputs | label >> equal
+            pairs = inputs | f"{label} pairs" >> equal
         case "lists":
             pairs = inputs | f"{label} pairs" >> ForeignKeyJoin(pair, foreign_keys=listed, schema=schema)
         case _:
@@ -188,6 +201,21 @@ def computed(step: Step, contents: Sequence[Content], groups: set[int]) -> Conte
             if step.how == "left":
                 referred = {by for by, _ in actual}
                 actual |= {(key, None): join(row, None) for key, row in one.items() if key not in referred}
+        case "equal":
+            met = {
+                (one_key, key)
+                for one_key, left in one.items()
+                for key, right in other.items()
+                if left["by"] is not None and left["by"] == right["by"] and (not step.conditional or are_unlike(left, right))
+            }
+            lefts, rights = {left for left, _ in met}, {right for _, right in met}
+            if step.how in ("semi", "anti"):
+                return {key: row for key, row in one.items() if (key in lefts) == (step.how == "semi")}
+            actual = {(left, right): join(one[left], other[right]) for left, right in met}
+            if step.how in ("left", "outer"):
+                actual |= {(key, None): join(row, None) for key, row in one.items() if key not in lefts}
+            if step.how in ("right", "outer"):
+                actual |= {(None, key): join(None, row) for key, row in other.items() if key not in rights}
         case "lists":
             actual = {(to, key): join(row, other[to]) for key, row in one.items() for to in listed(key, row) if to in other}
         case _:

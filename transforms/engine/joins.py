@@ -3,7 +3,7 @@ partition to another have a way back.
 """
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
@@ -15,7 +15,8 @@ from beam_joins.columns.compared import Comparison, Form, comparisons, in_forms,
 from beam_joins.columns.sorting import combine_chunks, integers, valid
 from beam_joins.functions.joiner import SIDES, Join, narrowed
 from beam_joins.kernels.key_join import KeyState, key_join, key_step
-from beam_joins.kernels.overlap import OverlapState, overlap_in_parts, step
+from beam_joins.kernels.many_to_many import Condition, ManyToManyState, many_to_many, many_to_many_step
+from beam_joins.kernels.overlap import Joined, OverlapState, overlap_in_parts, step
 from beam_joins.kernels.overlap_events import Shape
 from beam_joins.kernels.references import listed_subscriptions, looking_up, rejoined, subscriptions
 from beam_joins.keys.hashes import hashes
@@ -72,15 +73,18 @@ def in_sides(left: PCollection[Any], right: PCollection[Any]) -> Sides:
     return Sides(left, right, (table_type(left), table_type(right)))
 
 
-def compared_keys(transform: str, foreign_key: Any, left: TableType, right: TableType, *, is_told: bool = True) -> list[Comparison]:
-    """How the database of two tables compares the columns of a foreign key and of the key that it refers to; none where that
-    is not known. ``is_told``: a warning says what the database does not compare. Raises ``ValueError``.
+def compared_keys(
+    transform: str, foreign_key: Any, left: TableType, right: TableType, *, is_told: bool = True, refers_to: Any = None
+) -> list[Comparison]:
+    """How the database of two tables compares the columns of a foreign key and of the key that it ``refers_to``, by default
+    that of the right table; none where that is not known. ``is_told``: a warning says what the database does not compare.
+    Raises ``ValueError``.
     """
-    names = [foreign_key] if isinstance(foreign_key, str) else foreign_key
-    if not isinstance(names, list | tuple):
+    names, others = ([names] if isinstance(names, str) else names for names in (foreign_key, refers_to or []))
+    if not isinstance(names, list | tuple) or not isinstance(others, list | tuple):
         return []
     try:
-        made = comparisons(left.compared.columns(names), right.compared.key)
+        made = comparisons(left.compared.columns(names), right.compared.columns(others) if others else right.compared.key)
     except ValueError as error:
         raise ValueError(f"{transform}: {error}") from None
     for each in made:
@@ -89,29 +93,22 @@ def compared_keys(transform: str, foreign_key: Any, left: TableType, right: Tabl
     return made
 
 
-def options_compared(foreign_key: Any, tables: Sequence[PCollection[Any]]) -> dict[str, Any]:
+def options_compared(foreign_key: Any, tables: Sequence[PCollection[Any]], *, refers_to: Any = None) -> dict[str, Any]:
     """The forms of the keys of a left and a right table as an option on which the state of their join depends; none where
     keys are compared as they are.
     """
     if len(tables) != len(SIDES):
         return {}
     left, right = map(table_type, tables)
-    made = compared_keys("a join", foreign_key, left, right, is_told=False)
+    made = compared_keys("a join", foreign_key, left, right, is_told=False, refers_to=refers_to)
     forms = [(each.left, each.right) for each in made]
     return {"compared": forms} if any(map(any, forms)) else {}
 
 
 def in_one_text(sides: Sides, references: References, compared: Sequence[Comparison]) -> tuple[Sides, References]:
     """The tables and references of a join with keys in the forms that are equal where the database has them equal."""
-    lefts, rights = [each.left for each in compared], [each.right for each in compared]
-    if any(lefts):
-        refers = references.of
-
-        def of(batch: ChangeBatch) -> Referred:
-            made = refers(batch)
-            return made._replace(to=in_forms(made.to, lefts))
-
-        references = references._replace(of=of, type=in_forms(pa.nulls(0, references.type), lefts).type)
+    rights = [each.right for each in compared]
+    references = references_in_forms(references, [each.left for each in compared])
     if any(rights):
         left_type, right_type = sides.types
         key = in_forms(pa.nulls(0, right_type.key_column), rights).type
@@ -121,6 +118,18 @@ def in_one_text(sides: Sides, references: References, compared: Sequence[Compari
         right = as_table(respelled, of_right, physical_of(sides.right).at_most("checked"))
         sides = Sides(sides.left, right, (left_type, of_right), has_spellings=True)
     return sides, references
+
+
+def references_in_forms(references: References, forms: Sequence[Form | None]) -> References:
+    """References in the forms in which they are compared."""
+    if not any(forms):
+        return references
+
+    def of(batch: ChangeBatch) -> Referred:
+        made = references.of(batch)
+        return made._replace(to=in_forms(made.to, forms))
+
+    return references._replace(of=of, type=in_forms(pa.nulls(0, references.type), forms).type)
 
 
 def _respelled(batch: ChangeBatch, forms: Sequence[Form | None]) -> ChangeBatch:
@@ -176,16 +185,14 @@ def referring_rows(
     return rows
 
 
-def by_reference(rows: LeftRows) -> RowRouter:
-    """Left rows on their way to the rows that they refer to; rows that refer to nothing are spread by their
-    keys.
-    """
+def by_reference(rows: LeftRows, to: str = LEFT) -> RowRouter:
+    """Rows on their way to those that they refer to; rows that refer to nothing are spread by their keys."""
 
     def routed(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
         asked = rows(batch, writer)
         reference = asked.column("reference")
-        writer.noted(LEFT).update(kinds(reference))
-        writer.send(LEFT, np.where(valid(reference), hashes(reference), hashes(asked.column("key"))), asked)
+        writer.noted(to).update(kinds(reference))
+        writer.send(to, np.where(valid(reference), hashes(reference), hashes(asked.column("key"))), asked)
 
     return routed
 
@@ -224,24 +231,65 @@ def joined_table(
         check=keys_may_meet(transform, LEFT, RIGHT, *keys),
         tables=(LEFT, RIGHT),
         size=sides.bytes,
-        stored=_columns_read(SIDES, sides.types, columns, looks_up if isinstance(looks_up, pa.DataType) else None),
+        stored=_columns_read(SIDES, sides.types, columns, [looks_up] if isinstance(looks_up, pa.DataType) else []),
     )
     handling.collect(lefts, joined)
-    if not moving:
-        return joined[MAIN], lefts
+    return _with_moved(joined) if moving else joined[MAIN], lefts
+
+
+def pairs_table(
+    transform: str,
+    sides: Sides,
+    rows: Sequence[LeftRows],
+    columns: Sequence[frozenset[str] | None],
+    references: Sequence[References],
+    *,
+    join: Join,
+    shape: Shape,
+    condition: Condition | None,
+    handling: Handling,
+    dropping: tuple[str, ...] = (),
+) -> tuple[PCollection[Any], list[dict[str, PCollection[Any]]]]:
+    """The batches of the join of two tables by the references of both, and the outputs of the stages that route their rows."""
+    routed = [
+        table
+        | name.title()
+        >> Route(handling.functions.route(by_reference(of_side, name)), to=(name, *dropping, *handling.tags), size=sides.bytes)
+        for table, name, of_side in zip((sides.left, sides.right), SIDES, rows, strict=True)
+    ]
+    joined = tuple(each[name] for each, name in zip(routed, SIDES, strict=True)) | "Join" >> Replay(
+        handling.functions.replay(_paired(join, shape, condition, sides, references)),
+        to=(MAIN, HALVES, *handling.tags),
+        main_type=ChangeBatch,
+        check=keys_may_meet(transform, LEFT, RIGHT, "left table's join keys", "right table's join keys"),
+        tables=(LEFT, RIGHT),
+        size=sides.bytes,
+        stored=_columns_read(SIDES, sides.types, columns, [each.type for each in references]),
+    )
+    handling.collect(*routed, joined)
+    return _with_moved(joined), routed
+
+
+def _with_moved(joined: dict[str, PCollection[Any]]) -> PCollection[Any]:
+    """The batches of a join, with the changes of rows whose halves it has put apart."""
     moved = (joined[HALVES],) | "Moved" >> Replay(_moved, main_type=ChangeBatch, stored={})
-    return flattened((joined[MAIN], moved[MAIN]), "Joined"), lefts
+    return flattened((joined[MAIN], moved[MAIN]), "Joined")
 
 
 def _columns_read(
-    inputs: Sequence[str], types: Sequence[TableType], columns: Sequence[frozenset[str] | None], reference: pa.DataType | None = None
+    inputs: Sequence[str],
+    types: Sequence[TableType],
+    columns: Sequence[frozenset[str] | None],
+    references: Sequence[pa.DataType | None] = (),
 ) -> dict[str, pa.Schema]:
-    """The columns of the rows of inputs, with the given columns of their values; those of left rows with a ``reference``."""
+    """The columns of the rows of inputs, with the given columns of their values, and the references of those that have some."""
     read = {
         name: pa.schema([("key", of_table.key_column), ("value", narrowed(pa.nulls(0, of_table.value_column), of_value).type)])
         for name, of_table, of_value in zip(inputs, types, columns, strict=True)
     }
-    return read if reference is None else {**read, LEFT: read[LEFT].append(pa.field("reference", reference))}
+    for name, reference in zip(inputs, references, strict=False):
+        read[name] = read[name] if reference is None else read[name].append(pa.field("reference", reference))
+    return read
 
 
 def key_joined_table(
@@ -320,15 +368,45 @@ def _overlapped(
         else:
             parts, state = step((turn.state or OverlapState())._replace(frontier=turn.frontier), left, right, join, shape)
         for joined in parts:
-            count(UNMATCHED, joined.unmatched)
-            if moving:
-                writer.send(HALVES, hashes(joined.halves.column("key")), _halves(joined.halves, turn))
-            for batch in (joined.changes, *(() if moving else (rejoined(joined.halves),))):
-                if len(batch):
-                    yield batch if finish is None else finish(batch)
+            yield from _given(joined, writer, turn, moving, finish)
         return state
 
     return overlapped
+
+
+def _paired(join: Join, shape: Shape, condition: Condition | None, sides: Sides, references: Sequence[References]) -> Operator:
+    """The join of the rows of a partition by the references of both sides."""
+    none = [looking_up(no_rows(of_table), pa.nulls(0, each.type)) for of_table, each in zip(sides.types, references, strict=True)]
+
+    def paired(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, ManyToManyState | None]:
+        left, right = (inputs.get(name, no) for name, no in zip(SIDES, none, strict=True))
+        state: ManyToManyState | None = None
+
+        def parts() -> Iterator[Joined]:
+            nonlocal state
+            if turn.is_only:
+                yield from many_to_many(left, right, join, shape, condition)
+            else:
+                before = (turn.state or ManyToManyState())._replace(frontier=turn.frontier)
+                state = yield from many_to_many_step(before, left, right, join, shape, condition)
+
+        for joined in parts():
+            yield from _given(joined, writer, turn, moving=True)
+        return state
+
+    return paired
+
+
+def _given(
+    joined: Joined, writer: BlockWriter, turn: Turn, moving: bool, finish: Callable[[ChangeBatch], ChangeBatch] | None = None
+) -> Iterator[ChangeBatch]:
+    """The batches of a part of a join; if rows move to other partitions, their halves go into the writer."""
+    count(UNMATCHED, joined.unmatched)
+    if moving:
+        writer.send(HALVES, hashes(joined.halves.column("key")), _halves(joined.halves, turn))
+    for batch in (joined.changes, *(() if moving else (rejoined(joined.halves),))):
+        if len(batch):
+            yield batch if finish is None else finish(batch)
 
 
 def _halves(halves: pa.RecordBatch, turn: Turn) -> pa.RecordBatch:

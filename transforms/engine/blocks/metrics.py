@@ -18,6 +18,7 @@ REASONS: Final = (
     "null_timestamp",
     "null_sequence",
     "null_foreign_key",
+    "null_join_key",
     "null_group",
     "duplicate_position",
     "ambiguous_position",
