@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Kind = Literal["uniform", "zipf", "tables", "four", "streams", "wide", "wide-large", "shop"]
+Kind = Literal["uniform", "zipf", "tables", "four", "many", "many-hot", "streams", "wide", "wide-large", "shop"]
 """Which input: see :mod:`benchmarks.data.changes`."""
 Format = Literal["parquet", "json"]
 """Of the files that are read, and of those that are written."""
@@ -52,7 +52,7 @@ _CHANGES: Final = {
 }
 
 TABLES: Final[dict[Kind, tuple[str, ...]]] = {
-    "tables": ("left", "right"),
+    **dict.fromkeys(("tables", "many", "many-hot"), ("left", "right")),
     "four": ("a", "b", "c", "d"),
     "streams": ("views", "clicks"),
     **dict.fromkeys(("uniform", "zipf", "wide", "wide-large", "shop"), ("orders", "customers")),
@@ -102,6 +102,7 @@ def _foreign_key(name: str, kind: Kind, size: str, columns: Mapping[str, str]) -
 
 
 _NAMED: Final = {**_CHANGELOG, "amount": "bigint", "name": "string"}
+_PAIRS: Final = {"left_id": "bigint", "right_id": "bigint", "position": "bigint", "deleted": "boolean", "a": "bigint", "b": "bigint"}
 _WIDE: Final = {"order_id": "string", "position": "bigint", "deleted": "boolean", **ORDER, **CUSTOMER}
 _BOTH: Final = {"changes": _CHANGES, "latest": _ENRICHED}
 
@@ -128,6 +129,10 @@ WORKS: Final = {
             "four",
             {"": {**_CHANGELOG, **dict.fromkeys(TABLES["four"], "bigint")}},
         ),
+        Work(
+            "many-few", "inner join by columns that are no keys, one row a value on each side, whole changelog", "many", {"": _PAIRS}
+        ),
+        Work("many-hot", "the same, ten rows a value", "many-hot", {"": _PAIRS}),
         Work(
             "streams",
             "inner join of two streams by key and time",

@@ -9,7 +9,7 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, TableFromChangelog, TableTableJoin, WindowedStreamJoin
+from beam_joins import ChangeBatch, ForeignKeyJoin, LatestTable, ManyToManyJoin, TableFromChangelog, TableTableJoin, WindowedStreamJoin
 from beam_joins.elements.content import Emit
 from beam_joins.functions.fields import names_in
 from beam_joins.io import ReadParquet, WriteParquet
@@ -70,6 +70,8 @@ def _tables(work: str, sources: list[Any], functions: Functions, how: How) -> An
     if work == "tables":
         joined = tuple(tables) | TableTableJoin(_JOINERS[work, functions], how="outer", schema=_values(work, functions))
         return joined | beam.Map(_changes("a", "b"))
+    if WORKS[work].kind in ("many", "many-hot"):
+        return tuple(tables) | ManyToManyJoin({"a": "left.a", "b": "right.b"}, on="place") | beam.Map(_pairs)
     if work == "tables-four":
         names = WORKS[work].tables
         columns = {name: f"{name}.{name}" for name in names}
@@ -138,6 +140,13 @@ def _changes(*names: str, key: str = "id") -> Callable[[ChangeBatch], pa.Table]:
         )
 
     return flat
+
+
+def _pairs(batch: ChangeBatch) -> pa.Table:
+    (left_id, right_id), (a, b) = batch.key.storage.flatten(), batch.new.flatten()
+    return pa.table(
+        {"left_id": left_id, "right_id": right_id, "position": batch.position, "deleted": batch.new.is_null(), "a": a, "b": b}
+    )
 
 
 def _old_and_new(batch: ChangeBatch) -> pa.Table:

@@ -119,6 +119,23 @@ def tables(columns: Mapping[str, str], *, absent_deletes: bool) -> str:
     )
 
 
+_PAIRS: Final = f"""
+with l as (
+    select *, lead(seq, 1, {_END}) over changes as ends, lead(place) over changes = place as stays
+    from "left" window changes as (partition by id order by seq)
+), r as (
+    select *, lead(seq, 1, {_END}) over changes as ends, lead(place) over changes = place as stays
+    from "right" window changes as (partition by id order by seq)
+), met as (
+    select l.id as left_id, r.id as right_id, greatest(l.seq, r.seq) as begins, least(l.ends, r.ends) as ended, a, b,
+        case when l.ends < r.ends then l.stays when r.ends < l.ends then r.stays else l.stays and r.stays end as stays
+    from l join r on l.place = r.place and l.seq < r.ends and r.seq < l.ends
+)
+select left_id, right_id, begins as position, false as deleted, a, b from met
+union all
+select left_id, right_id, ended, true, null, null from met where ended < {_END} and not coalesce(stays, false)
+"""
+
 _STREAMS: Final = f"""
 select key, view, click, greatest(v.ts, c.ts) as ts
 from views v join clicks c using (key)
@@ -141,6 +158,8 @@ QUERIES: Final = {
     "fk-final": {"": _FOREIGN_KEY_FINAL},
     "tables": {"": tables({"left": "a", "right": "b"}, absent_deletes=True)},
     "tables-four": {"": tables({name: name for name in TABLES["four"]}, absent_deletes=False)},
+    "many-few": {"": _PAIRS},
+    "many-hot": {"": _PAIRS},
     "streams": {"": _STREAMS},
     "changelog": {"": _CHANGELOG},
     "fk-records": {"": foreign_key(("amount",), ("name",), label="format('{}: {:.2f}', upper(name), amount / 100)")},

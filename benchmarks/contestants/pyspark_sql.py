@@ -184,6 +184,32 @@ def _gone(side: str) -> str:
     return f"coalesce({side}.deleted, true)"
 
 
+def pairs(left: DataFrame, right: DataFrame) -> DataFrame:
+    """The changelog of the inner join of rows with one place."""
+    lives = [
+        table.select(
+            "id",
+            "place",
+            name,
+            "seq",
+            f.lead("seq", 1, _END).over(in_order).alias("ends"),
+            # an update within the place does not end a pair
+            (f.lead("place").over(in_order) == f.col("place")).alias("stays"),
+        ).where("place is not null")
+        for table, name, in_order in (
+            (each, name, Window.partitionBy("id").orderBy("seq")) for each, name in ((left, "a"), (right, "b"))
+        )
+    ]
+    one, other = lives[0].alias("l"), lives[1].alias("r")
+    met = one.join(other, f.expr("l.place = r.place and l.seq < r.ends and r.seq < l.ends"))
+    stays = "if(l.ends < r.ends, l.stays, if(r.ends < l.ends, r.stays, l.stays and r.stays))"
+    begins = "struct(greatest(l.seq, r.seq) as position, false as deleted, a, b)"
+    ends = "struct(least(l.ends, r.ends) as position, true as deleted, cast(null as bigint) as a, cast(null as bigint) as b)"
+    is_ended = f"least(l.ends, r.ends) < {_END} and not coalesce({stays}, false)"
+    changes = f.expr(f"inline(if({is_ended}, array({begins}, {ends}), array({begins})))")
+    return met.select(f.col("l.id").alias("left_id"), f.col("r.id").alias("right_id"), changes)
+
+
 def streams(views: DataFrame, clicks: DataFrame) -> DataFrame:
     """Pairs with the same key and close times."""
     # With some fifty records a key, a sort-merge join on the key alone is no slower than one on key and time
@@ -208,6 +234,8 @@ PLANS: Final[dict[str, dict[str, Plan]]] = {
     "fk-final": {"": foreign_key_final},
     "tables": {"": tables},
     "tables-four": {"": four_tables},
+    "many-few": {"": pairs},
+    "many-hot": {"": pairs},
     "streams": {"": streams},
     "changelog": {"": changelog},
     "fk-records": {"": records},
@@ -249,7 +277,8 @@ def compute(asked: Task, compilers: str) -> None:
 def _read(session: SparkSession, asked: Task, table: str) -> DataFrame:
     work, path = WORKS[asked.work], str(asked.data / table)
     if not work.wide:
-        return session.read.schema(_SCHEMAS[table]).parquet(path)
+        place = "place long, " if work.kind in ("many", "many-hot") else ""
+        return session.read.schema(place + _SCHEMAS[table]).parquet(path)
     reader = session.read.schema(", ".join(f"{name} {type_}" for name, type_ in RAW[table].items()))
     rows = reader.parquet(path) if work.reads == "parquet" else reader.json(path)
     key, *reference = [name for name in SHOP[table] if name.endswith("_id")]

@@ -42,10 +42,12 @@ def draw(dataset: Dataset) -> dict[str, pa.Table]:
         }
     mixed = rng.permutation(dataset.left + dataset.right).astype(np.int64)
     left, right = np.sort(mixed[: dataset.left]), np.sort(mixed[dataset.left :])
-    if dataset.kind == "tables":
+    if dataset.kind in ("tables", "many", "many-hot"):
+        places = {"many": {"place": _places(dataset.left_ids, rng)}, "many-hot": {"place": _places(dataset.left_ids // 10, rng)}}
+        place = places.get(dataset.kind, {})
         return {
-            "left": _changes(left, dataset.left_ids, TABLES_DELETED, rng, a=_numbers(rng)),
-            "right": _changes(right, dataset.right_ids, TABLES_DELETED, rng, b=_numbers(rng)),
+            "left": _changes(left, dataset.left_ids, TABLES_DELETED, rng, **place, a=_numbers(rng)),
+            "right": _changes(right, dataset.right_ids, TABLES_DELETED, rng, **place, b=_numbers(rng)),
         }
 
     def customer(ids: Ints) -> pa.Array:
@@ -91,6 +93,10 @@ def _stream(name: str, records: int, keys: int, rng: np.random.Generator) -> pa.
 
 def _numbers(rng: np.random.Generator) -> Callable[[Ints], pa.Array]:
     return lambda ids: pa.array(rng.integers(1, 100_000, ids.size, dtype=np.int64))
+
+
+def _places(places: int, rng: np.random.Generator) -> Callable[[Ints], pa.Array]:
+    return lambda ids: pa.array(rng.integers(0, max(places, 1), ids.size, dtype=np.int64))
 
 
 def _names(ids: Ints) -> pa.Array:

@@ -80,4 +80,8 @@ def of_work(work: str, rows: int) -> Dataset:
     kind = WORKS[work].kind
     if kind == "streams":
         return two_streams(rows)
-    return tables_of_one_key(rows, kind=kind) if kind in ("tables", "four") else foreign_key(rows, kind=kind, format=WORKS[work].reads)
+    return (
+        tables_of_one_key(rows, kind=kind)
+        if kind in ("tables", "four", "many", "many-hot")
+        else foreign_key(rows, kind=kind, format=WORKS[work].reads)
+    )

@@ -43,6 +43,7 @@ CASES: Final = {
     for case in (
         *(Case(work, work, 1_000_000, rounds=_ROUNDS.get(work, 1)) for work in WORKS if work not in ("changelog", "tables-four")),
         Case("tables-four-10M", "tables-four", 2_500_000),
+        Case("many-few-10M", "many-few", 10_000_000),
         Case("fk-wide-10M", "fk-wide", 10_000_000),
         Case("fk-wide-large-10M", "fk-wide-large", 10_000_000),
         Case("tables-per-key", "tables", 20_000, by_keys=True),
@@ -56,6 +57,7 @@ WIDE: Final = ("fk-wide", "fk-wide-large", "fk-wide-10M", "fk-wide-large-10M")
 ORDERS: Final = ("orders-json", "orders-latest", "orders-parquet")
 RECORDS: Final = ("fk-records",)
 FOUR: Final = ("tables-four-10M",)
+MANY: Final = ("many-few", "many-hot", "many-few-10M")
 PER_KEY: Final = ("tables-per-key", "changelog-per-key")
 
 
@@ -143,14 +145,14 @@ _SMALL_WIDE: Final = WIDE[:2]
 CONTESTANTS: Final = {
     contestant.title: contestant
     for contestant in (
-        Contestant(DUCKDB, "duckdb_sql", (), tuple(CASES), tuple(name for name in CASES if name not in WIDE[2:])),
+        Contestant(DUCKDB, "duckdb_sql", (), tuple(CASES), tuple(name for name in CASES if name not in (*WIDE[2:], MANY[2]))),
         Contestant(
             PYSPARK,
             "pyspark_sql",
             (),
-            (*NARROW, *FOUR, *RECORDS, *WIDE, *ORDERS),
+            (*NARROW, *FOUR, *MANY, *RECORDS, *WIDE, *ORDERS),
             ("fk-uniform", *FOUR, *RECORDS, "fk-wide-large", "orders-json"),
-            best_in=dict.fromkeys(("streams", *FOUR, *WIDE[1:], *ORDERS), ("--compilers", "both")),
+            best_in=dict.fromkeys(("streams", *FOUR, *MANY, *WIDE[1:], *ORDERS), ("--compilers", "both")),
         ),
         _flink("batch", (*WIDE[:2], ORDERS[1])),
         _flink("streaming", ORDERS[1:2], retracts="debezium"),
@@ -158,10 +160,16 @@ CONTESTANTS: Final = {
         Contestant(
             "Pathway, JSON lines", "pathway_tables", (), (*WIDE[:2], ORDERS[1]), environment="pathway", format="json", retracts="diff"
         ),
-        _ours("Spark, columns", *_SPARK, "columns", cases=(*NARROW, *FOUR, *WIDE, *PER_KEY), small=("fk-uniform", PER_KEY[0])),
+        _ours("Spark, columns", *_SPARK, "columns", cases=(*NARROW, *FOUR, *MANY, *WIDE, *PER_KEY), small=("fk-uniform", PER_KEY[0])),
         _ours("Spark, records", *_SPARK, "records", cases=(*NARROW, *WIDE[:2])),
         _ours("Spark, columns, loopback", *_SPARK, "columns", "--environment", "loopback", cases=("fk-uniform",)),
-        _ours("DirectRunner, columns", *_DIRECT, "columns", cases=(*NARROW, *FOUR, *WIDE), small=(*NARROW, *FOUR, *_SMALL_WIDE)),
+        _ours(
+            "DirectRunner, columns",
+            *_DIRECT,
+            "columns",
+            cases=(*NARROW, *FOUR, *MANY, *WIDE),
+            small=(*NARROW, *FOUR, *MANY[:2], *_SMALL_WIDE),
+        ),
         _ours("DirectRunner, records", *_DIRECT, "records", cases=(*NARROW, *WIDE[:2]), small=("fk-uniform", "fk-wide")),
         _on("SparkRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS),
         _on("DirectRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS, RECORDS),

@@ -22,6 +22,7 @@ RATIOS: Final = (
     *((case, OURS_DIRECT_RECORDS, 0.6) for case in ("fk-uniform", "fk-zipf")),
     *((case, OURS, 1.0) for case in ("fk-final", "tables", "streams")),
     *(("tables-four-10M", contestant, 0.6) for contestant in (OURS, OURS_DIRECT)),
+    *((case, contestant, 0.6) for case in ("many-few", "many-hot", "many-few-10M") for contestant in (OURS, OURS_DIRECT)),
     *(("fk-records", contestant, 1.0) for contestant in DICTS),
     *(("fk-wide-10M", contestant, 0.6) for contestant in (OURS, OURS_DIRECT)),
     *(("fk-wide-large-10M", contestant, 0.8) for contestant in (OURS, OURS_DIRECT)),
