@@ -14,7 +14,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks.__main__ import chosen
-from benchmarks.data.dataset import Dataset, foreign_key, tiny
+from benchmarks.data.dataset import Dataset, foreign_key, tables_of_one_place, tiny
 from benchmarks.data.files import provide
 from benchmarks.harness.comparison import compare
 from benchmarks.harness.figures import Run, start_bounds
@@ -27,6 +27,8 @@ from benchmarks.harness.rounds import LIMIT_SECONDS
 from benchmarks.works import WORKS
 
 WORK: Final = "fk-uniform"
+OF_PAIRS: Final = "many-few"
+"""The work whose cost is that of its pairs."""
 _STARTS: Final = 3
 
 
@@ -38,6 +40,8 @@ def points(asked: argparse.Namespace) -> Iterator[tuple[str, int, Dataset, tuple
         yield "ids", ids, foreign_key(max(asked.at, ids), ids=ids), ()
     for partitions in asked.partitions:
         yield "partitions", partitions, foreign_key(asked.at), ("--partitions", str(partitions))
+    for rows in asked.pairs:
+        yield "pairs", rows, tables_of_one_place(asked.at, rows=rows), ()
 
 
 class Growth:
@@ -49,47 +53,49 @@ class Growth:
 
     def measure(self, contestant: Contestant, series: str, value: int, dataset: Dataset, options: tuple[str, ...]) -> Grown:
         """One point."""
+        work = OF_PAIRS if series == "pairs" else WORK
         try:
-            starts = self._measured_starts(contestant)
+            starts = self._measured_starts(contestant, work)
             folder = provide(dataset, self._data)
-            done = self._run(contestant, folder, "out", options)
+            done = self._run(contestant, work, folder, "out", options)
             reference = self._scratch / dataset.name
             if not reference.exists():
-                self._run(CONTESTANTS[DUCKDB], folder, dataset.name, ())
-            comparison = compare(reference, self._scratch / "out", WORKS[WORK].results[""])
+                self._run(CONTESTANTS[DUCKDB], work, folder, dataset.name, ())
+            comparison = compare(reference, self._scratch / "out", WORKS[work].results[""])
             if not comparison.same:
                 raise ContestantFailed(f"differs from DuckDB: {comparison}")
         except ContestantFailed as failure:
             return Grown(series, value, contestant.title, dataset.left, trouble=str(failure))
         start, short = median(starts), done.seconds <= start_bounds(starts).most
-        work = max(done.seconds - start, 0.0)
-        return Grown(series, value, contestant.title, dataset.left, start, work, done.jvm, done.python, too_short=short)
+        seconds = max(done.seconds - start, 0.0)
+        changes = comparison.rows if series == "pairs" else dataset.left
+        return Grown(series, value, contestant.title, changes, start, seconds, done.jvm, done.python, too_short=short)
 
-    def _measured_starts(self, contestant: Contestant) -> list[float]:
-        if contestant.title not in self._starts:
-            folder = provide(tiny(WORK), self._data)
+    def _measured_starts(self, contestant: Contestant, work: str) -> list[float]:
+        name = f"{contestant.title}, {work}"
+        if name not in self._starts:
+            folder = provide(tiny(work), self._data)
             # The first start is not counted: it may keep something for the later ones.
-            runs = [self._run(contestant, folder, "out", ()) for _ in range(_STARTS + 1)][1:]
-            self._starts[contestant.title] = [each.seconds for each in runs]
-        return self._starts[contestant.title]
+            runs = [self._run(contestant, work, folder, "out", ()) for _ in range(_STARTS + 1)][1:]
+            self._starts[name] = [each.seconds for each in runs]
+        return self._starts[name]
 
-    def _run(self, contestant: Contestant, data: Path, name: str, options: tuple[str, ...]) -> Run:
+    def _run(self, contestant: Contestant, work: str, data: Path, name: str, options: tuple[str, ...]) -> Run:
         out = self._scratch / name
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
-        arguments = ["--work", WORK, "--data", str(data), "--out", str(out), *contestant.arguments, *options]
+        arguments = ["--work", work, "--data", str(data), "--out", str(out), *contestant.arguments, *options]
         return run(f"benchmarks.contestants.{contestant.module}", arguments, limit=self._limit)
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
-    made = argparse.ArgumentParser(
-        prog="python -m benchmarks.growth", description="Time and memory of the foreign-key join as its input grows."
-    )
+    made = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="Time and memory of joins as their input grows.")
     for name, default, meaning in (
         ("--changes", [100_000, 1_000_000, 4_000_000, 10_000_000, 20_000_000], "numbers of changes of orders"),
         ("--ids", [1_000, 50_000, 1_000_000, 10_000_000], "numbers of orders"),
         ("--partitions", [2, 4, 16, 64, 256], "numbers of partitions"),
+        ("--pairs", [1, 3, 10, 30], "numbers of rows in a place, of a join of as many changes by places"),
     ):
         made.add_argument(name, type=int, nargs="*", metavar="N", default=default, help=f"{meaning}, or none (default: %(default)s)")
     made.add_argument(
@@ -97,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=1_000_000,
         metavar="N",
-        help="changes where partitions vary, and at least where orders do (default: %(default)s)",
+        help="changes where partitions or pairs vary, and at least where orders do (default: %(default)s)",
     )
     made.add_argument(
         "--contestants", nargs="+", default=[OURS, OURS_DIRECT], metavar="NAME", help="who (default: ours, functions of columns)"

@@ -103,9 +103,9 @@ class ManyToManyJoin(MakesTable[TwoTables]):
             )
         self._how: How = choice("how", how, How)
         self._options_on = ("on", "on") if on is not None else ("left_on", "right_on")
-        self._on = (on, on) if on is not None else (left_on, right_on)
-        self._called = [of_row(option, of_side or "") for option, of_side in zip(self._options_on, self._on, strict=True)]
-        counts = {1 if isinstance(of_side, str) else len(of_side or "") for of_side in self._on if not callable(of_side)}
+        self._on = tuple(map(_without_list, (on, on) if on is not None else (left_on, right_on)))
+        self._called = [of_row(option, of_side) for option, of_side in zip(self._options_on, self._on, strict=True)]
+        counts = {1 if isinstance(of_side, str) else len(of_side) for of_side in self._on if not callable(of_side)}
         if len(counts) > 1:
             raise ValueError(f"left_on={left_on!r} and right_on={right_on!r}: give as many columns of each table")
         joiner_in_columns(joiner, schema=schema, names=values_joined([self._how]))
@@ -158,3 +158,8 @@ class ManyToManyJoin(MakesTable[TwoTables]):
         else:
             result = TableType(CombinedKeyType(*(of_table.key_column for of_table in types)), join.type, order)
         return as_table(joined, result, CHECKED), self.all_dropped(*routed)
+
+
+def _without_list(columns: Any) -> Any:
+    """The name of a column that is listed alone."""
+    return columns[0] if isinstance(columns, list | tuple) and len(columns) == 1 else columns

@@ -79,17 +79,14 @@ def _by_record(condition: Callable[..., Any], functions: Functions) -> Callable[
         def key_of(n: int) -> Any:
             return NO_KEY if pairs.key is None else python_keys(pairs.key.slice(n, 1))[0]
 
-        results = each_joined(_true_or_false(condition), functions, pairs, key_of, option=_NAME)
-        return np.fromiter((bool(result) for result in results), np.bool_, len(pairs.left_index))
+        # a pair for which it raised has no result
+        results = each_joined(lambda left, right: [condition(left, right)], functions, pairs, key_of, option=_NAME)
+        return np.fromiter((result is not None and _truth(*result) for result in results), np.bool_, len(pairs.left_index))
 
     return satisfied
 
 
-def _true_or_false(condition: Callable[..., Any]) -> Callable[..., Any]:
-    def called(left: Any, right: Any) -> bool:
-        result = condition(left, right)
-        if not isinstance(result, bool | np.bool_):
-            raise ValueError(f"condition gave {result!r} of type {type(result).__name__}: give True for a pair that matches, or False")
-        return bool(result)
-
-    return called
+def _truth(result: Any) -> bool:
+    if not isinstance(result, bool | np.bool_):
+        raise ValueError(f"condition gave {result!r} of type {type(result).__name__}: give True for a pair that matches, or False")
+    return bool(result)

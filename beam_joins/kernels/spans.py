@@ -36,8 +36,6 @@ class Spans(NamedTuple):
     """Whether the row leaves this join key for another one where it ends."""
     is_touched: Bools
     """Whether a row with this key and join key is new."""
-    repeats: Bools
-    """Whether the row has several spans with this join key."""
 
     def take(self, index: Ints | Bools | slice) -> Self:
         """Some of the spans, in their order."""
@@ -70,7 +68,6 @@ def spans_of(rows: pa.Table, join_key: Ints, alive: int = 0) -> Spans:
         arrives=moved,
         leaves=is_followed & np.append(moved & ~exists, False)[1:],
         is_touched=is_touched[row],
-        repeats=(np.bincount(row[exists], minlength=1) > 1)[row] if len(by) else exists,
     )
     return spans if exists.all() else spans.take(exists)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.data.dataset import Dataset
+from benchmarks.data.dataset import ROWS_OF_A_PLACE, Dataset
 from benchmarks.data.wide import NOTE_BYTES, wide_customers, wide_orders
 from benchmarks.works import BASE_MICROSECONDS, STREAM_MICROSECONDS, TABLES
 
@@ -42,9 +42,8 @@ def draw(dataset: Dataset) -> dict[str, pa.Table]:
         }
     mixed = rng.permutation(dataset.left + dataset.right).astype(np.int64)
     left, right = np.sort(mixed[: dataset.left]), np.sort(mixed[dataset.left :])
-    if dataset.kind in ("tables", "many", "many-hot"):
-        places = {"many": {"place": _places(dataset.left_ids, rng)}, "many-hot": {"place": _places(dataset.left_ids // 10, rng)}}
-        place = places.get(dataset.kind, {})
+    if dataset.kind in ("tables", *ROWS_OF_A_PLACE):
+        place = {"place": _numbers_below(dataset.places, rng)} if dataset.places else {}
         return {
             "left": _changes(left, dataset.left_ids, TABLES_DELETED, rng, **place, a=_numbers(rng)),
             "right": _changes(right, dataset.right_ids, TABLES_DELETED, rng, **place, b=_numbers(rng)),
@@ -95,8 +94,8 @@ def _numbers(rng: np.random.Generator) -> Callable[[Ints], pa.Array]:
     return lambda ids: pa.array(rng.integers(1, 100_000, ids.size, dtype=np.int64))
 
 
-def _places(places: int, rng: np.random.Generator) -> Callable[[Ints], pa.Array]:
-    return lambda ids: pa.array(rng.integers(0, max(places, 1), ids.size, dtype=np.int64))
+def _numbers_below(end: int, rng: np.random.Generator) -> Callable[[Ints], pa.Array]:
+    return lambda ids: pa.array(rng.integers(0, end, ids.size, dtype=np.int64))
 
 
 def _names(ids: Ints) -> pa.Array:

@@ -5,6 +5,8 @@ from typing import Final
 
 from benchmarks.works import WORKS, Format, Kind
 
+ROWS_OF_A_PLACE: Final[dict[Kind, int]] = {"many": 1, "many-hot": 10}
+"""How many rows of a table are about in one place."""
 TINY_ROWS: Final = 100
 """Rows of a table that is only there to measure how long a start takes."""
 
@@ -15,7 +17,7 @@ class Dataset:
 
     ``left`` and ``right`` are numbers of rows (changes, or records of a stream), ``left_ids`` and
     ``right_ids`` the numbers of different keys that they are drawn from. ``left_files`` and ``right_files``
-    are numbers of files.
+    are numbers of files. ``places`` is the number of values that rows are joined by where that is no key.
     """
 
     kind: Kind
@@ -26,6 +28,7 @@ class Dataset:
     left_files: int = 8
     right_files: int = 8
     format: Format = "parquet"
+    places: int = 0
 
     @property
     def name(self) -> str:
@@ -36,7 +39,8 @@ class Dataset:
         """
         sizes = f"{self.left}x{self.left_ids}-{self.right}x{self.right_ids}"
         kind = self.kind if self.format == "parquet" else f"{self.kind}-{self.format}"
-        return f"{kind}-{sizes}-{self.left_files}+{self.right_files}"
+        places = f"-{self.places}" if self.places else ""
+        return f"{kind}-{sizes}{places}-{self.left_files}+{self.right_files}"
 
 
 def foreign_key(orders: int, *, kind: Kind = "uniform", ids: int | None = None, format: Format = "parquet") -> Dataset:
@@ -56,6 +60,12 @@ def tables_of_one_key(changes: int, *, kind: Kind = "tables", ids: int | None = 
     return Dataset(kind, changes, changes, ids, ids)
 
 
+def tables_of_one_place(changes: int, *, kind: Kind = "many", rows: int = 1) -> Dataset:
+    """Tables with as many changes each, and about so many rows of each in a place."""
+    ids = max(3 * changes // 10, 1)
+    return Dataset(kind, changes, changes, ids, ids, places=max(ids // rows, 1))
+
+
 def two_streams(records: int) -> Dataset:
     """Two streams with as many records each, 50 per key."""
     keys = max(records // 50, 1)
@@ -72,7 +82,8 @@ def tiny(work: str) -> Dataset:
     """The data of a work with about a hundred rows a table, one file each."""
     kind = WORKS[work].kind
     ids = 2 if kind == "streams" else TINY_ROWS // 5
-    return Dataset(kind, TINY_ROWS, TINY_ROWS, ids, ids, 1, 1, WORKS[work].reads)
+    places = ids if kind in ROWS_OF_A_PLACE else 0
+    return Dataset(kind, TINY_ROWS, TINY_ROWS, ids, ids, 1, 1, WORKS[work].reads, places)
 
 
 def of_work(work: str, rows: int) -> Dataset:
@@ -80,8 +91,6 @@ def of_work(work: str, rows: int) -> Dataset:
     kind = WORKS[work].kind
     if kind == "streams":
         return two_streams(rows)
-    return (
-        tables_of_one_key(rows, kind=kind)
-        if kind in ("tables", "four", "many", "many-hot")
-        else foreign_key(rows, kind=kind, format=WORKS[work].reads)
-    )
+    if kind in ROWS_OF_A_PLACE:
+        return tables_of_one_place(rows, kind=kind, rows=ROWS_OF_A_PLACE[kind])
+    return tables_of_one_key(rows, kind=kind) if kind in ("tables", "four") else foreign_key(rows, kind=kind, format=WORKS[work].reads)

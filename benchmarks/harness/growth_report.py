@@ -11,6 +11,7 @@ SERIES: Final = {
     "changes": "changes of orders",
     "ids": "number of orders",
     "partitions": "partitions",
+    "pairs": "rows of a join key",
 }
 """What varies, by the name of its series."""
 
@@ -19,7 +20,7 @@ SERIES: Final = {
 class Grown:
     """A point of a series: seconds of start-up and of work, peaks of memory in bytes.
 
-    ``changes`` are those of orders.
+    ``changes`` are those of orders; where pairs vary, those of the result.
 
     ``too_short`` says that the run took no longer than a start-up may.
     """
@@ -37,7 +38,7 @@ class Grown:
 
     @property
     def per_million(self) -> float:
-        """Seconds of work per million changes of orders.
+        """Seconds of work per million changes.
 
         >>> Grown("changes", 4_000_000, "ours", 4_000_000, work=8.0).per_million
         2.0

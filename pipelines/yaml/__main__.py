@@ -48,11 +48,19 @@ def run(path: Path, flags: Sequence[str] = ()) -> None:
         raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(spec, dict) or "pipeline" not in spec:
         raise InputError(f"{path} has no pipeline: write pipeline: with its transforms")
+    spec = _with_on(spec)
     of_file = SafeLineLoader.strip_metadata(spec.get("options", {}))
     options = PipelineOptions([*flags], pickle_library="cloudpickle", **of_file)
     providers = parse_providers("", [{"include": str(Path(__file__).with_name("providers.yaml"))}])
     with runner(options) as ready, beam.Pipeline(options=ready) as pipeline:
         expand_pipeline(pipeline, spec, providers, pipeline_path=str(path))
+
+
+def _with_on(spec: Any) -> Any:
+    """A pipeline with the options ``on``, which YAML reads as a truth value where it is written without quotes."""
+    if isinstance(spec, list):
+        return [_with_on(each) for each in spec]
+    return {"on" if name is True else name: _with_on(of) for name, of in spec.items()} if isinstance(spec, dict) else spec
 
 
 if __name__ == "__main__":

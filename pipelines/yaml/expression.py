@@ -5,7 +5,10 @@
 import ast
 import builtins
 from collections.abc import Iterable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
+
+from beam_joins.functions.joiner import SIDES
 
 
 class Expression:
@@ -17,18 +20,13 @@ class Expression:
 
     def __init__(self, option: str, text: str) -> None:
         """Raises ``ValueError`` for a text that is no expression."""
-        try:
-            tree = ast.parse(text, mode="eval")
-        except (SyntaxError, TypeError, ValueError) as error:
-            raise ValueError(f"{option}={text!r}: give a Python expression of columns, such as 'amount > 5' ({error})") from None
-        names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
-        bound = {node.id for node in names if _is_bound(node)} | {*dir(builtins)}
+        tree, names, bound = _parsed(option, text, "amount > 5")
         self._option, self._text = option, text
         self._values = sorted(({node.id for node in _operands(tree.body)} & bound) - {node.id for node in names if _is_bound(node)})
         self._names = sorted(({node.id for node in names} - bound) | {*self._values})
         self._code = compile(tree, option, "eval")
 
-    def require(self, columns: Iterable[str]) -> None:
+    def require(self, columns: Iterable[str], side: str = "") -> None:
         """Raise ``ValueError`` for a column that is not among these."""
         if missing := [name for name in self._names if name not in columns]:
             raise ValueError(f"{self._option}={self._text!r}: there is no column {missing[0]}; there are {', '.join(columns)}")
@@ -46,6 +44,16 @@ class Expression:
 
     def __repr__(self) -> str:
         return repr(self._text)
+
+
+def _parsed(option: str, text: str, example: str) -> tuple[ast.Expression, list[ast.Name], set[str]]:
+    """The tree of an expression, its names, and those of them that are no columns. Raises ``ValueError``."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except (SyntaxError, TypeError, ValueError) as error:
+        raise ValueError(f"{option}={text!r}: give a Python expression of columns, such as {example!r} ({error})") from None
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    return tree, names, {node.id for node in names if _is_bound(node)} | {*dir(builtins)}
 
 
 def _is_bound(node: ast.Name) -> bool:
@@ -75,6 +83,44 @@ def _is_type(node: ast.expr) -> bool:
     )
 
 
+class PairExpression:
+    """A function of a left and a right value: an expression of their columns.
+
+    >>> PairExpression("condition", "left.at < right.at")({"at": 5}, {"at": 6})
+    True
+    """
+
+    def __init__(self, option: str, text: str) -> None:
+        """Raises ``ValueError`` for a text that is no expression, and for names of anything but columns."""
+        tree, names, bound = _parsed(option, text, "left.at < right.at")
+        if other := sorted({node.id for node in names} - bound - {*SIDES}):
+            raise ValueError(f"{option}={text!r}: {other[0]} is no column: write left.{other[0]} or right.{other[0]}")
+        self._option, self._text = option, text
+        self._columns = {
+            (node.value.id, node.attr)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        }
+        self._code = compile(tree, option, "eval")
+
+    def require(self, columns: Iterable[str], side: str = "") -> None:
+        """Raise ``ValueError`` for a column of a side that is not among these."""
+        if missing := sorted(name for of_side, name in self._columns if of_side == side and name not in columns):
+            raise ValueError(
+                f"{self._option}={self._text!r}: the {side} table has no column {missing[0]}; it has {', '.join(columns)}"
+            )
+
+    def __call__(self, left: Any, right: Any) -> Any:
+        """The value of the expression."""
+        return eval(self._code, {side: SimpleNamespace(**value) for side, value in zip(SIDES, (left, right), strict=True)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._option, self._text)
+
+    def __repr__(self) -> str:
+        return repr(self._text)
+
+
 class Expressions:
     """A function of key and value that returns several columns, each by an expression.
 
@@ -86,7 +132,7 @@ class Expressions:
         """Raises ``ValueError`` for a text that is no expression."""
         self._columns = {name: Expression(f"{option}: {name}", text) for name, text in texts.items()}
 
-    def require(self, columns: Iterable[str]) -> None:
+    def require(self, columns: Iterable[str], side: str = "") -> None:
         """Raise ``ValueError`` for a column that is not among these."""
         for expression in self._columns.values():
             expression.require(columns)

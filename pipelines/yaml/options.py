@@ -12,7 +12,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_joins.pipelines.base.declared_options import bullets
-from beam_joins.pipelines.yaml.expression import Expression, Expressions
+from beam_joins.pipelines.yaml.expression import Expression, Expressions, PairExpression
 
 _OF_FUNCTION: Final = "the type of what a function returns"
 NOT_IN_YAML: Final = {
@@ -23,7 +23,9 @@ NOT_IN_YAML: Final = {
     "stream_schema": "rows have a schema",
     "stream_schemas": "rows have a schema",
     "TableFromChangelog.schema": "rows have a schema",
-    **dict.fromkeys([f"{join}.schema" for join in ("ForeignKeyJoin", "OneToManyJoin", "TableTableJoin")], _OF_FUNCTION),
+    **dict.fromkeys(
+        [f"{join}.schema" for join in ("ForeignKeyJoin", "OneToManyJoin", "ManyToManyJoin", "TableTableJoin")], _OF_FUNCTION
+    ),
     **dict.fromkeys([f"{join}.schema" for join in ("StreamTableJoin", "StreamForeignKeyJoin", "WindowedStreamJoin")], _OF_FUNCTION),
 }
 """The options, of all classes or of one, that YAML does not have, and why."""
@@ -144,6 +146,9 @@ _FORMS: Final[Sequence[tuple[Callable[[Sequence[Any]], bool], YamlForm]]] = (
 """The forms by the types of an option: the first that fits counts."""
 
 _EXPRESSIONS: Final = {
+    "condition": YamlForm(
+        str, "In YAML a Python expression of the columns of both values, such as `left.start <= right.at`.", PairExpression
+    ),
     "predicate": YamlForm(str, "In YAML a Python expression of the columns of the value, such as `amount > 5`.", Expression),
     "fn": YamlForm(
         Mapping[str, str], "In YAML a map of columns to Python expressions of columns, such as `total: price * count`.", Expressions

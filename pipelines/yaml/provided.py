@@ -16,7 +16,7 @@ from apache_beam.pvalue import PBegin, PCollection
 import beam_joins
 from beam_joins import io
 from beam_joins.pipelines.yaml import beam_rows
-from beam_joins.pipelines.yaml.expression import Expression, Expressions
+from beam_joins.pipelines.yaml.expression import Expression, Expressions, PairExpression
 from beam_joins.pipelines.yaml.options import YamlForm, YamlOption, options_of, summary
 from beam_joins.transforms.connect.tables import arrow_schema, is_batches, table_type
 
@@ -138,8 +138,8 @@ class _Provided(beam.PTransform[Any, Any]):
             return beam_rows.as_columns(pcoll, side)
         value = table_type(pcoll).value
         for function in self._options.values():
-            if isinstance(function, Expression | Expressions) and isinstance(value, pa.DataType):
-                function.require([field.name for field in value] if pa.types.is_struct(value) else ["value"])
+            if isinstance(function, Expression | Expressions | PairExpression) and isinstance(value, pa.DataType):
+                function.require([field.name for field in value] if pa.types.is_struct(value) else ["value"], side)
         return pcoll
 
     def _output(self, pcoll: Any) -> Any:

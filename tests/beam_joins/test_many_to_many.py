@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from beam_joins import Change, CombinedKey
 from beam_joins.functions.pairs import Pairs
 from beam_joins.kernels.many_to_many import PART_PAIRS, ManyToManyState, many_to_many, many_to_many_step
+from beam_joins.kernels.overlap import overlap
 from beam_joins.kernels.overlap_events import Shape
+from beam_joins.kernels.spans import Meeting, Spans
 from beam_joins.options.join_types import How
 from beam_joins.tables.versions import FOREVER
-from tests.beam_joins.kernels import Table, between, changes_of, in_order, left_rows, of_pairs
+from tests.beam_joins.kernels import Table, batch, between, changes_of, in_order, left_rows, of_pairs, rows
 from tests.examples import examples
 from tests.properties import strategies
+from tests.reference import recomputed_times
 from tests.reference.recomputed import fk_of, rows_of_changes
 
 HOWS: tuple[How, ...] = ("inner", "left", "right", "outer", "semi", "anti")
@@ -61,10 +64,9 @@ def shape_of(how: How) -> Shape:
     return Shape(how, result="left_key" if how in ("semi", "anti") else "both_keys", many=True)
 
 
-def sides(left: Table, right: Table, how: How) -> list[pa.RecordBatch]:
-    mirrored: dict[How, How] = {"right": "left", "outer": "outer"}
-    shapes = shape_of(how), Shape(mirrored.get(how, "inner"), result="both_keys", many=True)
-    return [left_rows(table, shape, key_of) for table, shape in zip((left, right), shapes, strict=True)]
+def sides(left: Table, right: Table, how: How) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    kept: How = "left" if how in ("right", "outer") else "inner"
+    return left_rows(left, shape_of(how), key_of), left_rows(right, Shape(kept, result="both_keys", many=True), key_of)
 
 
 def join(left: Table, right: Table, how: How, joiner: Any, matches: Matches | None = None, most: int = PART_PAIRS) -> Table:
@@ -148,3 +150,99 @@ def test_a_history_cut_anywhere_and_joined_in_parts_gives_the_same_changes_and_t
     assert changes == at_once == join(left, right, how, joiner, matches, most)
     for side in ("left", "right"):
         assert getattr(state, side).rows() == getattr(expected, side).rows()
+
+
+@given(TABLES, TABLES, st.sampled_from(HOWS), CONDITIONS)
+@modest
+def test_a_pair_has_the_larger_time_of_its_rows_and_a_row_alone_that_of_what_happened_to_it(
+    left: Table, right: Table, how: How, matches: Matches | None
+) -> None:
+    for change in join(left, right, how, text, matches):
+        one, other = (change.key, None) if how in ("semi", "anti") else change.key
+        expected = recomputed_times.by_equality(left, right, recomputed_times.Pair(other, one), change, key_of)
+        assert change.timestamp == expected, change
+
+
+@given(TABLES, TABLES, st.sampled_from(HOWS), CONDITIONS, st.data())
+@examples(50)
+def test_rows_may_come_in_any_order(left: Table, right: Table, how: How, matches: Matches | None, data: st.DataObject) -> None:
+    rows = sides(left, right, how)
+    one, other = (side.take(pa.array(data.draw(st.permutations(range(len(side)))), pa.int64())) for side in rows)
+    shape, condition = shape_of(how), of_values(matches)
+    shuffled = together(many_to_many(one, other, of_pairs(text), shape, condition))
+    assert shuffled == together(many_to_many(*rows, of_pairs(text), shape, condition))
+
+
+def inserts(count: int, value: bytes, position: int = 1) -> Table:
+    return [Change(b"%d" % n, None, value, 1, position) for n in range(count)]
+
+
+def test_about_so_many_pairs_are_joined_at_a_time_also_those_of_one_value() -> None:
+    left, right = inserts(100, b"Y|0"), inserts(50, b"Y|1")
+    parts = list(many_to_many(*sides(left, right, "inner"), of_pairs(text), shape_of("inner"), most=500))
+    sizes = [len(part.changes) for part in parts]
+    assert sum(sizes) == 5_000
+    assert len(sizes) >= 10
+    assert max(sizes) <= 600
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("matches", [None, are_unlike])
+def test_a_step_looks_at_the_pairs_of_its_rows_and_at_no_others(monkeypatch: pytest.MonkeyPatch, how: How, matches: Any) -> None:
+    seen: list[int] = []
+
+    class Counted(Meeting):
+        def meet(self, others: Spans) -> Any:
+            met = super().meet(others)
+            seen.append(len(met[0]))
+            return met
+
+    monkeypatch.setattr("beam_joins.kernels.many_to_many.Meeting", Counted)
+    # a row more of a value that many rows of its own side have, and two of the other
+    left = [*inserts(1_000, b"Y|0"), Change(b"new", None, b"Y|0", 1, 2)]
+    right = inserts(2, b"Y|1")
+    _, state = join_in_steps(left, right, how, text, matches, [1])
+    assert sum(seen) in ((0,) if how in ("semi", "anti") and matches is None else (2_002,)), seen
+    assert len(state.left.rows()) == 1_001
+
+
+def test_two_changes_of_a_row_at_one_position_are_refused() -> None:
+    row, again = Change(b"k", None, b"Y|0", 1, 1), Change(b"k", None, b"Y|1", 1, 1)
+    for left, right in (([row, again], [row]), ([row], [row, again])):
+        with pytest.raises(ValueError, match=r"two changes of key b'k' at position 1"):
+            join(left, right, "inner", text)
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("matches", [None, are_unlike])
+def test_positions_at_the_ends_of_64_bits_are_positions_like_others(how: How, matches: Any) -> None:
+    ends = [-(2**63), -(2**63) + 1, -1, 0, 2**63 - 2, 2**63 - 1]
+    values = [b"Y|0", b"Z|1", b"Y|1", None, b"Y|0", b"Z|0"]
+
+    def history(shift: int) -> Table:
+        news = [values[(n + shift) % len(values)] for n in range(len(ends))]
+        return real([Change(b"k", old, new, 1, at) for old, new, at in zip([None, *news], news, ends, strict=False)])
+
+    for shift in range(len(values)):
+        left, right = history(0), history(shift)
+        result = join(left, right, how, text, matches)
+        for position in ends:
+            contents = rows_of_changes(left, position), rows_of_changes(right, position)
+            assert rows_of_changes(result, position) == recomputed(*contents, how, text, matches), (shift, position)
+
+
+def test_a_pair_that_both_rows_take_to_another_join_key_has_one_change_there() -> None:
+    table = [Change(b"k", None, b"Y|0", 1, 1), Change(b"k", b"Y|0", b"Z|0", 2, 2)]
+    key, old, new = CombinedKey(b"k", b"k"), text(b"Y|0", b"Y|0"), text(b"Z|0", b"Z|0")
+    assert join(table, table, "outer", text) == [Change(key, None, old, 1, 1), Change(key, old, new, 2, 2)]
+
+
+def test_rows_that_meet_as_a_foreign_key_meets_its_key_have_the_same_pairs() -> None:
+    """Where the join key of the right rows is their key, the join is that of the rows that refer to them."""
+    left = [Change(b"%d" % n, None, b"%c|%d" % (89 + n % 3, n), n, n) for n in range(9)]
+    right = [Change(b"Y", None, b"Y|", 3, 4), Change(b"Z", None, b"Z|", 9, 2), Change(b"Z", b"Z|", None, 1, 7)]
+    shape = Shape("inner", result="combined_key")
+    referring = changes_of(overlap(left_rows(left, shape, key_of), rows(batch(right)), of_pairs(text), shape))
+    pairs = [change._replace(key=CombinedKey(*change.key[::-1])) for change in join(left, right, "inner", text)]
+    assert in_order(pairs) == referring
+    assert len(pairs) == 7

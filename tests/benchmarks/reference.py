@@ -97,6 +97,24 @@ def four_tables(*tables):
     return actual
 
 
+def pairs(left, right):
+    """The inner join of rows in one place, computed anew behind each change."""
+    sides, before, actual = ({}, {}), {}, []
+    changes = [(row["seq"], number, row) for number, rows in enumerate((left, right)) for row in rows]
+    for position, number, row in sorted(changes, key=lambda change: change[0]):
+        _put(sides[number], row)
+        now = {
+            (one["id"], other["id"]): (one["a"], other["b"], one["seq"], other["seq"])
+            for one in sides[0].values()
+            for other in sides[1].values()
+            if one["place"] == other["place"]
+        }
+        actual += [(*key, position, False, *met[:2]) for key, met in now.items() if before.get(key) != met]
+        actual += [(*key, position, True, None, None) for key in before.keys() - now.keys()]
+        before = now
+    return actual
+
+
 def streams(views, clicks):
     return [
         (view["key"], view["view"], click["click"], max(view["ts"], click["ts"]))
@@ -125,6 +143,8 @@ WORKS = {
     "fk-final": {"": foreign_key_final},
     "tables": {"": tables},
     "tables-four": {"": four_tables},
+    "many-few": {"": pairs},
+    "many-hot": {"": pairs},
     "streams": {"": streams},
     "changelog": {"": changelog},
     "fk-records": {"": labels},

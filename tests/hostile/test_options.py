@@ -91,6 +91,10 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
         **{"joiner": (max, "function"), "foreign_key": ("x", "text function"), "how": ("inner", ""), "schema": (None, "none schema")},
         **{"key_mapper": (str, "function"), "key_inverse": (str, "function")},
     },
+    "ManyToManyJoin": {
+        **{"joiner": (max, "function"), "how": ("inner", ""), "schema": (None, "none schema"), "condition": (max, "none function")},
+        **{"on": (None, "none"), "left_on": ("x", "text function"), "right_on": ("x", "text function")},
+    },
     "StreamForeignKeyJoin": {
         **{"joiner": (max, "function"), "foreign_key": ("x", "text function"), "how": ("inner", "")},
         **{"key": (None, NAMES), "timestamp_by": (None, NAMES), "sequence_by": ("s", NAMES)},

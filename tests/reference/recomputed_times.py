@@ -92,3 +92,24 @@ def by_reference(left: Table, right: Table, key: Pair, position: int, references
         if value is not None and key.right in references(change.key, value)
     ]
     return max(rights.time(key.right, position) + touching)
+
+
+def by_equality(left: Table, right: Table, key: Pair, change: Change[Any, Any], join_key: Callable[[Any], Any]) -> int:
+    """In a join by any equality: the larger time of both rows of a pair; of a row without a match its own, or that of changes of
+    the other table with its join key at the position, if that is larger.
+    """
+    lefts, rights, at = Rows(left), Rows(right), change.position
+    if key.left is not None and key.right is not None:
+        return max(lefts.time(key.left, at) + rights.time(key.right, at))
+    rows, others, of_key = (lefts, rights, key.left) if key.right is None else (rights, lefts, key.right)
+    value = rows.value(of_key, at)
+    if change.new is None:  # the row had no match before
+        value = rows.value(of_key, at - 1)
+    met = join_key(value)
+    touching = [
+        other.timestamp
+        for other in others.changes_at(at)
+        for each in (other.old, other.new)
+        if met is not None and each is not None and join_key(each) == met
+    ]
+    return max(rows.time(of_key, at) + touching)

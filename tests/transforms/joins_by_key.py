@@ -10,6 +10,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from beam_joins import (
     AggregateTable,
     ForeignKeyJoin,
+    ManyToManyJoin,
     OneToManyJoin,
     StreamForeignKeyJoin,
     StreamTableJoin,
@@ -94,6 +95,11 @@ def _one_to_many(p: Any, form: str, left: Side, right: Side) -> Any:
     return _new((right.table(p, form), left.table(p, form, "n")) | join)
 
 
+def _many_to_many(p: Any, form: str, left: Side, right: Side) -> Any:
+    join = ManyToManyJoin(met, left_on=lambda _, row: left.key(row), right_on=lambda _, row: right.key(row))
+    return _new((left.table(p, form, "n"), right.table(p, form, "n")) | join)
+
+
 def _stream_table(p: Any, form: str, left: Side, right: Side) -> Any:
     return (left.stream(p), right.table(p, form)) | StreamTableJoin(met) | beam.Values()
 
@@ -139,6 +145,7 @@ JOINS: dict[str, Callable[..., Any]] = {
     "list of foreign keys": _foreign_key("inner", several=True),
     "table table": _table_table,
     "one to many": _one_to_many,
+    "many to many": _many_to_many,
     "stream table": _stream_table,
     "stream foreign key": _stream_foreign_key,
     "windowed stream": _windowed_stream,

@@ -20,6 +20,7 @@ from beam_joins import (
     FilterTable,
     ForeignKeyJoin,
     LatestTable,
+    ManyToManyJoin,
     MapTable,
     OneToManyJoin,
     ReduceTable,
@@ -145,6 +146,10 @@ JOBS = {
     "lists": lambda p, r: [(opaque(p, "left", r), opaque(p, "right", r)) | ForeignKeyJoin(both, foreign_keys=_lists)],
     "anti": lambda p, r: [(opaque(p, "left", r), opaque(p, "right", r)) | ForeignKeyJoin(foreign_key="by", how="anti")],
     "one to many": lambda p, r: [(typed(p, "right", r), typed(p, "left", r)) | OneToManyJoin(both, foreign_key="by")],
+    "many to many": lambda p, r: [
+        (typed(p, "left", r), opaque(p, "right", r))
+        | ManyToManyJoin(both, left_on=_third, right_on=_third, condition=_are_unlike, how="outer")
+    ],
     "same key": lambda p, r: [_of_one_key(p, r)],
     "typed chain": lambda p, r: _chain(p, r, typed),
     "opaque chain": lambda p, r: _chain(p, r, opaque),
@@ -167,6 +172,14 @@ JOBS = {
     "streams, outer": lambda p, r: _streams(p, r, "outer"),
 }
 """For each job a function of the pipeline and the records that gives its tables or streams."""
+
+
+def _third(key, row):
+    return row["n"] % 3 or None
+
+
+def _are_unlike(left, right):
+    return left["n"] != right["n"]
 
 
 def _of_one_key(p, records):

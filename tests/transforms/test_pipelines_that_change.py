@@ -18,6 +18,7 @@ from beam_joins import (
     FilterTable,
     ForeignKeyJoin,
     LatestTable,
+    ManyToManyJoin,
     MapTable,
     OneToManyJoin,
     StateFolder,
@@ -126,6 +127,24 @@ def _many(how):
     return built
 
 
+def _equal(how, condition=None):
+    def built(p, records):
+        left, right = tables(p, records)
+        return {
+            "equal": (left, right) | "equal" >> ManyToManyJoin(both, left_on=_third, right_on=_third, how=how, condition=condition)
+        }
+
+    return built
+
+
+def _third(key, row):
+    return row["n"] % 3 or None
+
+
+def _less(left, right):
+    return left["n"] < right["n"]
+
+
 CHANGES = {
     "how": (joined("inner"), joined("left")),
     "columns of the joiner": (joined("inner"), joined("inner", {"n": "left.n", "id": "left.by"} | {"m": "right.n"})),
@@ -143,10 +162,12 @@ CHANGES = {
     "one table more": (_three(["one", "two"]), _three(["one", "two", "three"])),
     "one table less": (_three(["one", "two", "three"]), _three(["one", "two"])),
     "one to many": (_many("inner"), _many("outer")),
+    "condition": (_equal("inner"), _equal("inner", _less)),
+    "unmatched rows of a join by any equality": (_equal("inner", _less), _equal("outer", _less)),
     "another class": (_many("inner"), lambda p, r: {"many": tables(p, r) | "many" >> ForeignKeyJoin(both, foreign_key="by")}),
 }
 """Two pipelines each, the second of which goes on with the state of the first."""
-MORE = {"columns of the joiner", "an outer join", "group", "one table less", "one to many"}
+MORE = {"columns of the joiner", "an outer join", "group", "one table less", "one to many", "unmatched rows of a join by any equality"}
 """Changes that show no more than others do."""
 
 

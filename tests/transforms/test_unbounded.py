@@ -19,6 +19,7 @@ from beam_joins import (
     FilterTable,
     ForeignKeyJoin,
     LatestTable,
+    ManyToManyJoin,
     MapTable,
     OneToManyJoin,
     StreamForeignKeyJoin,
@@ -92,6 +93,19 @@ TABLES = {
         tables(left, right) | ForeignKeyJoin(joined, foreign_keys=lambda key, value: list(value), how="left")
     ),
     "one to many": lambda left, right: tables(left, right) | OneToManyJoin(joined, foreign_key=refers_to, how="outer"),
+    **{
+        f"many to many, {how}": lambda left, right, how=how: (
+            tables(left, right)
+            | ManyToManyJoin(
+                (lambda left: left) if how == "semi" else joined,
+                left_on=refers_to,
+                right_on=lambda key, value: value[-1:],
+                condition=None if how == "outer" else lambda left, right: left < right,
+                how=how,
+            )
+        )
+        for how in ("inner", "outer", "semi")
+    },
     **{
         f"a join by key, {how}": lambda left, right, how=how: (
             tables(left, right) | TableTableJoin((lambda left: left) if how in ("semi", "anti") else joined, how=how)

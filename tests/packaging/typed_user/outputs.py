@@ -10,6 +10,7 @@ from beam_joins import (
     ChangeBatch,
     Dropped,
     ForeignKeyJoin,
+    ManyToManyJoin,
     OneToManyJoin,
     StreamTableJoin,
     TableFromChangelog,
@@ -37,9 +38,18 @@ def of_two_inputs(orders: Table, customers: PCollection[Change[str, str]], click
     both = (orders, customers) | join.with_exception_handling().with_outputs()
     same: HandledTableOutputs = (orders, customers) | "same" >> join.with_outputs().with_exception_handling()
     pairs, bad = (orders, orders) | OneToManyJoin(print, foreign_key="by").with_exception_handling()
+    equal = (orders, orders) | ManyToManyJoin(print, on="by", condition=lambda left, right: bool(left)).with_outputs()
     looked_up = (clicks, orders) | StreamTableJoin(print).with_outputs()
     close = (clicks, clicks) | WindowedStreamJoin(print, before=1, after=1, grace=0).with_outputs().with_exception_handling()
-    lost: list[PCollection[Dropped]] = [outputs.dropped, both.dropped, same.dropped, looked_up.dropped, close.dropped, close.late]
+    lost: list[PCollection[Dropped]] = [
+        outputs.dropped,
+        equal.dropped,
+        both.dropped,
+        same.dropped,
+        looked_up.dropped,
+        close.dropped,
+        close.late,
+    ]
     assert lost, (both.bad, close.bad, close.stream, looked_up.stream, pairs, bad)
     _ = joined | TableToChanges()
     return joined
