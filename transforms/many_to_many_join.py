@@ -43,9 +43,10 @@ class ManyToManyJoin(MakesTable[TwoTables]):
     :class:`~beam_joins.OneToManyJoin` give the same rows for less.
 
     * ``joiner``: the columns of the result or a function of both values, as in :class:`~beam_joins.ForeignKeyJoin`.
-    * ``on``: the columns that are equal, with the same names in both tables: one, or several. Or ``left_on`` and
-      ``right_on``: those of each table, or a function of key and value, ``None`` for no match, or a
-      :class:`~beam_joins.vectorized` function of the values. A null is equal to nothing.
+    * ``on``: the columns that are equal, with the same names in both tables: one, or several. A null is equal to nothing.
+    * ``left_on``: in place of ``on``, the columns of the left table; or a function of key and value that returns the join key,
+      ``None`` for no match; or a :class:`~beam_joins.vectorized` function of the values.
+    * ``right_on``: the same of the right table.
     * ``condition``: what holds beside: a function of the left and the right value that returns a bool, a vectorized one, or an
       Arrow expression, ``pc.field("left", "from") <= pc.field("right", "at")``. A null is false. It is part of the join: in a
       left join a row all of whose pairs it excludes is unmatched.

@@ -78,25 +78,15 @@ def many_to_many_step(
 
     A history that is cut at any positions gives the same changes, step by step, as in one step.
     """
-    keys = [encoded_keys(combine_chunks(rows["reference"])) for rows in (left, right)]
-    of_key = [prefixes(encoded) for encoded in keys]
-    tables, alive = [], []
-    for rows, key, own, other, held, counts in zip(
-        (left, right), keys, of_key, reversed(of_key), (state.left, state.right), (shape.counts_left, shape.keeps_right), strict=True
-    ):
-        met = pc.unique(other)
-        order = combined_bytes(key, encoded_keys(combine_chunks(rows["key"])))
-        held_rows = held.starting_with(met)
-        if held_rows is not None:
-            elsewhere = order.filter(pc.invert(pc.is_in(own, value_set=met)))
-            held_rows = pa.concat_tables([held_rows, held.having(pc.unique(elsewhere))])
-        table = with_alive(held_rows, _with_matches(rows) if counts else rows, order, _columns(counts))
-        moved = combine_chunks(rows["moved"])
-        table = table.append_column("moved", pa.concat_arrays([pa.nulls(len(table) - len(rows), pa.bool_()), moved]))
-        tables.append(table)
-        alive.append(len(table) - len(rows))
+    references = [combine_chunks(rows["reference"]) for rows in (left, right)]
+    of_keys = [prefixes(encoded_keys(keys.drop_null())) for keys in references]
+    counts = shape.counts_left, shape.keeps_right
+    tables = [
+        _with_held(rows, held, pc.unique(met), keeps)
+        for rows, held, met, keeps in zip((left, right), (state.left, state.right), reversed(of_keys), counts, strict=True)
+    ]
     codes = _join_keys(*tables)
-    sides = [_Side(*of_side) for of_side in zip(tables, codes, alive, strict=True)]
+    sides = [_Side(table, code, len(table) - len(rows)) for table, code, rows in zip(tables, codes, (left, right), strict=True)]
     yield from _Join(sides, join, shape, condition, state.frontier).parts(most)
     positions = [pc.max(rows["position"]).as_py() for rows in (left, right) if len(rows)]
     frontier = max([*positions, *([] if state.frontier is None else [state.frontier])], default=None)
@@ -104,13 +94,22 @@ def many_to_many_step(
     return ManyToManyState(held_left, held_right, frontier)
 
 
-def _columns(counts: bool) -> list[str]:
-    return [*ROW, "reference", *([MATCHES] if counts else [])]
-
-
-def _with_matches(rows: pa.Table) -> pa.Table:
-    rows = pa.table({name: rows[name] for name in rows.schema.names})
-    return rows.append_column(MATCHES, pa.array(np.zeros(len(rows), np.int64)))
+def _with_held(rows: pa.Table, held: Arrangement, met: pa.Array, keeps_matches: bool) -> pa.Table:
+    """New rows behind those of the state with the same keys, and behind those with a join key that rows of the other side
+    have, by its prefix.
+    """
+    reference = combine_chunks(rows["reference"])
+    order = combined_bytes(encoded_keys(reference), encoded_keys(combine_chunks(rows["key"])))
+    of_key = held.starting_with(met)
+    if of_key is not None:
+        elsewhere = order.filter(pc.invert(pc.is_in(prefixes(encoded_keys(reference)), value_set=met)))
+        of_key = pa.concat_tables([of_key, held.having(pc.unique(elsewhere))])
+    columns = [*ROW, "reference"]
+    if keeps_matches:
+        columns.append(MATCHES)
+        rows = pa.table([*(rows[name] for name in rows.schema.names), np.zeros(len(rows), np.int64)], [*rows.schema.names, MATCHES])
+    table, moved = with_alive(of_key, rows, order, columns), combine_chunks(rows["moved"])
+    return table.append_column("moved", pa.concat_arrays([pa.nulls(len(table) - len(rows), moved.type), moved]))
 
 
 def _join_keys(left: pa.Table, right: pa.Table) -> list[Ints]:

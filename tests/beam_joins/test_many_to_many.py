@@ -18,6 +18,7 @@ from beam_joins.kernels.overlap import overlap
 from beam_joins.kernels.overlap_events import Shape
 from beam_joins.kernels.spans import Meeting, Spans
 from beam_joins.options.join_types import How
+from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.versions import FOREVER
 from tests.beam_joins.kernels import Table, batch, between, changes_of, in_order, left_rows, of_pairs, rows
 from tests.examples import examples
@@ -204,6 +205,22 @@ def test_a_step_looks_at_the_pairs_of_its_rows_and_at_no_others(monkeypatch: pyt
     _, state = join_in_steps(left, right, how, text, matches, [1])
     assert sum(seen) in ((0,) if how in ("semi", "anti") and matches is None else (2_002,)), seen
     assert len(state.left.rows()) == 1_001
+
+
+def test_a_step_of_rows_without_a_join_key_looks_at_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    of_state = Arrangement.starting_with
+
+    def counted(self: Arrangement, prefixes: pa.Array) -> Any:
+        rows = of_state(self, prefixes)
+        read.append(0 if rows is None else len(rows))
+        return rows
+
+    monkeypatch.setattr(Arrangement, "starting_with", counted)
+    news = [Change(b"new", None, b"null|0", 1, 2)]
+    changes, _ = join_in_steps([*inserts(1_000, b"null|0"), *news], [*inserts(1_000, b"null|1"), *news], "outer", text, None, [1])
+    assert len(changes) == 2_002
+    assert sum(read) == 0
 
 
 def test_two_changes_of_a_row_at_one_position_are_refused() -> None:

@@ -13,6 +13,7 @@ from beam_joins import (
     Dropped,
     FilterTable,
     ForeignKeyJoin,
+    ManyToManyJoin,
     MapTable,
     OneToManyJoin,
     SumTable,
@@ -164,6 +165,17 @@ def one_to_many_join(p: beam.Pipeline, table: Table) -> Columns:
     tables |= {name: both | name >> OneToManyJoin(pair, how=how, **refers) for name, how in kept.items()}
     dropped = outputs.dropped | "dropped got" >> beam.Map(of_dropped_change)
     return {"dropped": dropped, **{mode: changes(tables[mode], mode, of_change) for mode in table.modes if mode != "dropped"}}
+
+
+def many_to_many_join(p: beam.Pipeline, table: Table) -> Columns:
+    both = changelog(p, table, 1), changelog(p, table, 2)
+    options: dict[str, dict[str, Any]] = {
+        "inner": {},
+        "outer": {"how": "outer"},
+        "conditional": {"how": "outer", "condition": lambda left, right: left.partition("/")[2] < right.partition("/")[2]},
+    }
+    on: dict[str, Any] = dict.fromkeys(("left_on", "right_on"), lambda key, value: fk_of(value))
+    return {mode: changes(both | mode >> ManyToManyJoin(pair, **on, **options[mode]), mode, of_change) for mode in table.modes}
 
 
 def table_table_join(p: beam.Pipeline, table: Table) -> Columns:

@@ -34,6 +34,7 @@ RUNS = {
         table_runs.foreign_key_join,
         table_runs.foreign_keys_join,
         table_runs.one_to_many_join,
+        table_runs.many_to_many_join,
         table_runs.table_table_join,
         table_runs.aggregates,
         key_runs.keys,
@@ -56,6 +57,7 @@ JOIN_PAGES = [
     "filter_and_map",
     "foreign_key_join",
     "one_to_many_join",
+    "many_to_many_join",
     "table_table_join",
     "windowed_stream_join",
     "stream_table_join",
@@ -204,9 +206,9 @@ def test_the_index_names_every_page():
     assert {page.name for page in PAGES} - {"README.md", "index.md"} <= linked
 
 
-def test_the_readme_has_at_most_900_words_and_the_documentation_36_000():
+def test_the_readme_has_at_most_900_words_and_the_documentation_37_000():
     assert words([README]) <= 900
-    assert words(DOCS.rglob("*.md")) <= 36_000
+    assert words(DOCS.rglob("*.md")) <= 37_000
 
 
 def test_every_public_name_is_explained():
