@@ -139,12 +139,12 @@ class _Side:
 
     def uncounted(self, counted: Ints) -> Ints:
         """Of each span the matches that are not among the rows at hand, which stay; ``counted`` are those alive at hand."""
-        return np.where(self.spans.is_touched, 0, self._had[self.spans.index] - counted)
+        return np.where(self.spans.is_touched, 0, self._had[self.spans.at] - counted)
 
     def remember(self, matches: Ints) -> None:
         """Take note of the matches that the spans have at the end."""
         stays = self.spans.last == FOREVER
-        self._has[self.spans.index[stays]] = matches[stays]
+        self._has[self.spans.at[stays]] = matches[stays]
 
 
 _NONE = np.zeros(0, np.int64)
@@ -156,7 +156,7 @@ class _PairCounts:
 
     def __init__(self, side: _Side) -> None:
         self._side = side
-        self._alive = np.zeros(len(side.spans.index), np.int64)
+        self._alive = np.zeros(len(side.spans.at), np.int64)
         self._ongoing = self._alive.copy()
         self._changes = [(_NONE, _NONE, _NONE)]
 
@@ -190,7 +190,7 @@ def _by_join_key(side: _Side, other: _Side) -> tuple[Toggles, Ints]:
     spans, others = side.spans, other.spans.take(other.spans.join_key >= 0)
     none = 1 + max(int(spans.join_key.max(initial=-1)), int(others.join_key.max(initial=-1)))
     code = np.where(spans.join_key < 0, none, spans.join_key)
-    alive = np.bincount(others.join_key[others.index < other.alive], minlength=none + 1)
+    alive = np.bincount(others.join_key[others.at < other.alive], minlength=none + 1)
     ongoing = np.bincount(others.join_key[others.last == FOREVER], minlength=none + 1)
     uncounted = np.zeros(none + 1, np.int64)
     at_hand = ~spans.is_touched
@@ -274,7 +274,7 @@ class _Join:
                 if self._condition is not None:
                     first = a[begin == left.spans.begin[a]] - part.start
                     unmatched += self._unmatched(np.bincount(first, minlength=part.stop - part.start), part)
-                    alive = left.spans.index[a] < left.alive, right.spans.index[b] < right.alive
+                    alive = left.spans.at[a] < left.alive, right.spans.at[b] < right.alive
                     counts[0].add(a, begin, last, alive[1])
                     counts[1].add(b, begin, last, alive[0])
                 if self._shape.has_pairs:
@@ -300,7 +300,7 @@ class _Join:
         met = [(index, meeting.meet(left.spans.take(index))) for index, meeting in pairs]
         a, b = (np.concatenate(of_side) for of_side in zip(*((index[one], other) for index, (one, other) in met), strict=True))
         if self._condition is not None:
-            index = left.spans.index[a], right.spans.index[b]
+            index = left.spans.at[a], right.spans.at[b]
             keys = (
                 combine_chunks(side.rows["key"]).take(pa.array(of_side)) for side, of_side in zip((left, right), index, strict=True)
             )
@@ -314,8 +314,8 @@ class _Join:
         ends = [np.where(last == side.last, side.end_timestamp, side.timestamp) for side in (lefts, rights)]
         return _Times(
             row=(lefts.row, rights.row),
-            left=lefts.index,
-            right=rights.index,
+            left=lefts.at,
+            right=rights.at,
             begin=begin,
             last=last,
             timestamp=np.maximum(lefts.timestamp, rights.timestamp),
@@ -331,13 +331,13 @@ class _Join:
         if self._condition is None:
             toggles, code = _by_join_key(side, other)
         else:
-            toggles, code = counts.toggles(), np.arange(len(spans.index))
+            toggles, code = counts.toggles(), np.arange(len(spans.at))
         index, begin, last = toggles.times(code, spans.begin, spans.last, zero=self._shape.how != "semi")
         some = spans.take(index)
         ends = np.where(last == some.last, some.end_timestamp, some.timestamp)
         return _Times(
             row=(some.row, np.zeros_like(index)),
-            left=some.index,
+            left=some.at,
             right=np.full(len(index), -1),
             begin=begin,
             last=last,

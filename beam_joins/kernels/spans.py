@@ -18,7 +18,7 @@ from beam_joins.tables.versions import FOREVER, Places, require_one_change
 class Spans(NamedTuple):
     """Spans, sorted by join key, row and position."""
 
-    index: Ints
+    at: Ints
     """The index of the version among the rows."""
     join_key: Ints
     """The code of the join key, -1 for none."""
@@ -39,7 +39,7 @@ class Spans(NamedTuple):
 
     def take(self, index: Ints | Bools | slice) -> Self:
         """Some of the spans, in their order."""
-        return type(self)(*(column[index] for column in self))
+        return type(self)._make(column[index] for column in self)
 
 
 def spans_of(rows: pa.Table, join_key: Ints, alive: int = 0) -> Spans:
@@ -58,7 +58,7 @@ def spans_of(rows: pa.Table, join_key: Ints, alive: int = 0) -> Spans:
     is_touched = np.zeros(len(by), np.bool_)
     is_touched[row[by >= alive]] = True
     spans = Spans(
-        index=by,
+        at=by,
         join_key=join_key,
         row=row,
         begin=position,
