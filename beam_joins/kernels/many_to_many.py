@@ -19,7 +19,7 @@ from beam_joins.functions.joiner import Join
 from beam_joins.functions.pairs import Pairs
 from beam_joins.kernels.overlap import Joined, joined_events
 from beam_joins.kernels.overlap_events import Events, Shape
-from beam_joins.kernels.spans import LatestTimestamps, Meeting, Spans, Toggles, spans_of
+from beam_joins.kernels.row_spans import LatestTimestamps, Meeting, RowSpans, Toggles, spans_of
 from beam_joins.keys.encoded import combined_bytes, encoded_keys, prefixes
 from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.keys.nested import combined_keys
@@ -354,7 +354,7 @@ class _Join:
         return joined._replace(unmatched=unmatched)
 
 
-def _parts(spans: Spans, every: Meeting, news: Meeting, most: int) -> Iterator[slice]:
+def _parts(spans: RowSpans, every: Meeting, news: Meeting, most: int) -> Iterator[slice]:
     """Parts of left spans that have about so many pairs; all spans of a row are in one part."""
     asked = spans.join_key, spans.begin, spans.last
     pairs = every.count(*asked) if news is every else np.where(spans.is_touched, every.count(*asked), news.count(*asked))

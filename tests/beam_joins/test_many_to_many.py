@@ -16,7 +16,7 @@ from beam_joins.functions.pairs import Pairs
 from beam_joins.kernels.many_to_many import PART_PAIRS, ManyToManyState, many_to_many, many_to_many_step
 from beam_joins.kernels.overlap import overlap
 from beam_joins.kernels.overlap_events import Shape
-from beam_joins.kernels.spans import Meeting, Spans
+from beam_joins.kernels.row_spans import Meeting, RowSpans
 from beam_joins.options.join_types import How
 from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.versions import FOREVER
@@ -193,7 +193,7 @@ def test_a_step_looks_at_the_pairs_of_its_rows_and_at_no_others(monkeypatch: pyt
     seen: list[int] = []
 
     class Counted(Meeting):
-        def meet(self, others: Spans) -> Any:
+        def meet(self, others: RowSpans) -> Any:
             met = super().meet(others)
             seen.append(len(met[0]))
             return met

@@ -1,6 +1,6 @@
-"""Spans: the versions of a table's rows with their join keys, each from the position at which it begins to its last.
+"""RowSpans: the versions of a table's rows with their join keys, each from the position at which it begins to its last.
 
-Rows meet where their join keys are equal and their spans overlap. Spans that overlap are looked up as ranges of sorted
+Rows meet where their join keys are equal and their spans overlap. RowSpans that overlap are looked up as ranges of sorted
 positions, so that the cost is that of the pairs and not of all pairs of rows.
 """
 
@@ -15,8 +15,8 @@ from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.tables.versions import FOREVER, Places, require_one_change
 
 
-class Spans(NamedTuple):
-    """Spans, sorted by join key, row and position."""
+class RowSpans(NamedTuple):
+    """RowSpans, sorted by join key, row and position."""
 
     at: Ints
     """The index of the version among the rows."""
@@ -42,7 +42,7 @@ class Spans(NamedTuple):
         return type(self)._make(column[index] for column in self)
 
 
-def spans_of(rows: pa.Table, join_key: Ints, alive: int = 0) -> Spans:
+def spans_of(rows: pa.Table, join_key: Ints, alive: int = 0) -> RowSpans:
     """The spans of rows with ``key``, ``value``, ``timestamp``, ``position`` and ``moved``; the first ``alive`` of them are
     not new. Raises ``ValueError`` for two changes of a row at one position.
     """
@@ -57,7 +57,7 @@ def spans_of(rows: pa.Table, join_key: Ints, alive: int = 0) -> Spans:
     is_followed = ~ends(row)
     is_touched = np.zeros(len(by), np.bool_)
     is_touched[row[by >= alive]] = True
-    spans = Spans(
+    spans = RowSpans(
         at=by,
         join_key=join_key,
         row=row,
@@ -73,9 +73,9 @@ def spans_of(rows: pa.Table, join_key: Ints, alive: int = 0) -> Spans:
 
 
 class Meeting:
-    """Spans prepared to be looked up by those that meet them; all of them, or those chosen."""
+    """RowSpans prepared to be looked up by those that meet them; all of them, or those chosen."""
 
-    def __init__(self, spans: Spans, chosen: Bools | None = None) -> None:
+    def __init__(self, spans: RowSpans, chosen: Bools | None = None) -> None:
         has_key = spans.join_key >= 0
         self._index = np.flatnonzero(has_key if chosen is None else has_key & chosen)
         self._spans = spans.take(self._index)
@@ -88,7 +88,7 @@ class Meeting:
         """The number of spans that overlap each of these."""
         return self._begins.until(join_key, last) - self._lasts.before(join_key, begin)
 
-    def meet(self, others: Spans) -> tuple[Ints, Ints]:
+    def meet(self, others: RowSpans) -> tuple[Ints, Ints]:
         """The pairs of overlapping spans: the indices of the others, and of these."""
         # either one of these begins within another, or another begins within one of these, behind its first position
         which, at = _members(self._begins.before(others.join_key, others.begin), self._begins.until(others.join_key, others.last))
