@@ -15,7 +15,7 @@ from xxhash import xxh3_64_hexdigest
 
 from beam_joins.columns.sorting import combine_chunks
 from beam_joins.errors import CorruptData, StateRefused
-from beam_joins.kernels import aggregate, interval, key_join, many_to_many, overlap, windowed_aggregate
+from beam_joins.kernels import aggregate, interval, key_join, many_to_many, measures, overlap, windowed_aggregate
 from beam_joins.tables import changelog
 from beam_joins.tables.arrangement import Arrangement
 
@@ -27,6 +27,7 @@ STATES: dict[str, Any] = {
     "pairs": many_to_many.ManyToManyState,
     "streams": interval.IntervalState,
     "groups": aggregate.AggregateState,
+    "measures": measures.MeasuresState,
     "windows": windowed_aggregate.WindowedAggregateState,
 }
 """The constructor of each state from its fields, by the name of the state in a snapshot."""

@@ -2,7 +2,7 @@
 function of one record.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
@@ -177,3 +177,11 @@ def keys_of(option: str, spec: Any, values: pa.Array) -> pa.Array:
         of_record = getter(option, spec)
         return opaque_keys([None if value is None else copied(of_record(value)) for value in python_values(values)])
     return comparable(by_row(option, spec, values), f"the {option.replace('_', ' ')}")
+
+
+def keys_with_nulls(option: str, names: str | Sequence[str], values: pa.Array) -> pa.Array:
+    """The structs of columns by their names as keys, whose parts may be null; null for null values only."""
+    columns = [names] if isinstance(names, str) else list(names)
+    parts = [field_of(values, name, option) for name in columns]
+    made = pa.StructArray.from_arrays(parts, names=columns, mask=values.is_null())
+    return comparable(made, f"the {option.replace('_', ' ')}")

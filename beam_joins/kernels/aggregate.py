@@ -5,6 +5,7 @@ provided that subtracting undoes adding and that neither depends on the order. A
 positions into any number of steps.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -28,12 +29,12 @@ class AggregateState(NamedTuple):
     not_added: pa.Table | None = None
 
 
-def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None) -> pa.RecordBatch:
-    """The members that enter or leave groups with the changes of a table; ``groups`` and ``values`` belong to
-    ``batch.values``.
+def members(batch: ChangeBatch, groups: pa.Array, values: Mapping[str, pa.Array], *, keyed: bool = True) -> pa.RecordBatch:
+    """The members that enter or leave groups with the changes of a table; ``groups`` and ``values``, columns by their names,
+    belong to ``batch.values``.
 
-    The columns are ``group``, ``timestamp``, ``position`` and ``enters``; with ``values`` also ``key`` and
-    ``value``, the value to aggregate. A row whose group is null is in no group.
+    The columns are ``group``, ``timestamp``, ``position`` and ``enters``, the values, and where members are ``keyed``
+    the ``key`` of their rows. A row whose group is null is in no group.
     """
     present = valid(groups) & valid(batch.values)
     old = integers(batch.before.fill_null(-1))
@@ -45,8 +46,9 @@ def members(batch: ChangeBatch, groups: pa.Array, values: pa.Array | None = None
         "position": batch.position.take(at),
         "enters": pa.array(np.arange(len(at)) >= len(leaves)),
     }
-    if values is not None:
-        columns |= {"key": batch.key.take(at), "value": values.take(of)}
+    if keyed:
+        columns["key"] = batch.key.take(at)
+    columns |= {name: column.take(of) for name, column in values.items()}
     return pa.record_batch(list(columns.values()), names=list(columns))
 
 

@@ -1,13 +1,13 @@
 """New rows sorted by group, the current aggregates of their groups, and the changes of these."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.columns.sorted_bytes import bytes_order
-from beam_joins.columns.sorting import combine_chunks, ends, integers, ordered, starts, valid
+from beam_joins.columns.sorting import combine_chunks, ends, gather, integers, ordered, starts, valid
 from beam_joins.keys.encoded import encoded_keys, prefixes
 from beam_joins.keys.key_columns import Ints, factorize
 from beam_joins.keys.nested import is_windowed, parts_of
@@ -33,7 +33,7 @@ class Groups:
     All arrays have one entry for each ordered row; ``by`` are the rows' indices. ``first`` marks the first
     row of each group, ``opens`` and ``last`` the first and the last row of each group and position.
     ``remembered`` is the group's index in ``aggregates``, whose timestamps are ``time``; -1 for a group
-    without one. ``exact`` is the state beside each aggregate.
+    without one.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class Groups:
             touched = pa.table(
                 {"group": self._group.slice(0, 0), "aggregate": pa.nulls(0, kind), "timestamp": pa.array([], pa.int64())}
             )
+        self._held = touched
         self.aggregates, self.time = combine_chunks(touched["aggregate"]), integers(touched["timestamp"])
-        self.exact = combine_chunks(touched[EXACT]).to_pylist() if EXACT in touched.column_names else [None] * len(touched)
         code, of_known = factorize(self._group, combine_chunks(touched["group"]))
         position = integers(rows["position"])
         self.by = ordered(code, position, *then, ties=ties)
@@ -59,13 +59,32 @@ class Groups:
         place[of_known] = np.arange(len(of_known))
         self.remembered = place[self.code]
 
+    @property
+    def ordered(self) -> pa.Array:
+        """The group of each ordered row."""
+        return self._group.take(pa.array(self.by))
+
+    def before(self, of_held: pa.Array) -> pa.Array:
+        """What each group had before its first row, null for a group without an aggregate; ``of_held`` belongs to ``aggregates``."""
+        return gather(of_held, self.remembered[self.first])
+
+    def before_in(self, column: str, kind: pa.DataType) -> pa.Array:
+        """The same of a column that was kept beside the aggregates, of a type that may have got wider."""
+        held = combine_chunks(self._held[column]) if column in self._held.column_names else pa.nulls(len(self._held), kind)
+        return self.before(held if held.type == kind else held.cast(kind))
+
+    def before_exact(self) -> list[bytes | None]:
+        """The exact states of the groups before their first rows."""
+        exact: list[bytes | None] = self.before_in(EXACT, pa.binary()).to_pylist()
+        return exact
+
     def changes(
-        self, at: Ints, new: pa.Array, timestamp: Ints, exact: Sequence[bytes | None] | None = None
+        self, at: Ints, new: pa.Array, timestamp: Ints, beside: Mapping[str, pa.Array] | None = None
     ) -> tuple[ChangeBatch, Arrangement]:
         """The changes to ``new`` aggregates (null: no row) at some of the ordered rows, at most one for a
         group and position; and the aggregates after them.
 
-        ``exact`` is the state of each group's aggregate beyond the value of its last change.
+        ``beside`` are columns to be kept with the aggregate of each group as of its last change.
         """
         code, remembered = self.code[at], self.remembered[at]
         first = starts(code)
@@ -86,8 +105,8 @@ class Groups:
         group, aggregate = batch.key.filter(last), new.filter(last)
         order, stays = group_order(group), aggregate.is_valid()
         after = pa.table({ORDER: order, "group": group, "aggregate": aggregate, "timestamp": batch.timestamp.filter(last)})
-        if exact is not None:
-            after = after.append_column(EXACT, pa.array(exact, pa.binary()))
+        for name, column in (beside or {}).items():
+            after = after.append_column(name, column)
         return batch, self._state.replaced(order.filter(pc.invert(stays)), after.filter(stays))
 
 

@@ -4,6 +4,7 @@ Law: at every position the content of the result is the count, or the sum, of th
 are exact; those of floating-point numbers are rounded once (:mod:`beam_joins.kernels.exact_sums`).
 """
 
+from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, localcontext
 from numbers import Integral, Real
 from typing import Any
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from beam_joins.columns.sorting import combine_chunks, ends, ffill_index, running_max
 from beam_joins.kernels.exact_sums import Exact, running_sums
-from beam_joins.kernels.groups import Groups, by_row_key
+from beam_joins.kernels.groups import EXACT, Groups, by_row_key
 from beam_joins.kernels.stream_time import EARLIEST
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import is_opaque, opaque_values, python_values
@@ -59,16 +60,21 @@ def step(state: Arrangement, rows: pa.Table) -> tuple[ChangeBatch, Arrangement]:
     # values that leave before any has entered are not counted
     sign = np.where(present, np.where(enters, 1, -1), 0)
     at = np.flatnonzero(groups.last & present)
-    exact = None
+    before, exact = groups.before(groups.aggregates), None
     if summed:
         values = combine_chunks(rows["value"]).take(pa.array(groups.by))
-        new, exact = _sums(values, kind, sign, groups, at)
+        new, exact = running_sums_of(values, kind, sign, groups, at, before, groups.before_exact())
     else:
-        new = pa.array(_whole_sums(np.ones(len(sign), np.int64), sign, groups)[at])
-    return groups.changes(at, new, _latest(groups, present, at), exact)
+        new = pa.array(running_counts(sign, groups, before)[at])
+    return groups.changes(at, new, latest(groups, present, at), {} if exact is None else {EXACT: pa.array(exact, pa.binary())})
 
 
-def _latest(groups: Groups, present: Bools, at: Ints) -> Ints:
+def running_counts(sign: Ints, groups: Groups, before: pa.Array) -> Ints:
+    """The number of rows of each group behind every ordered row, of those ``before`` its first."""
+    return _whole_sums(np.ones(len(sign), np.int64), sign, groups, before)
+
+
+def latest(groups: Groups, present: Bools, at: Ints) -> Ints:
     """The largest timestamp of a group up to each of ``at``, from the position on at which it has a row."""
     begun = np.repeat(present[groups.last], np.diff(np.append(np.flatnonzero(groups.opens), len(present))))
     time = np.where(begun, groups.timestamp, EARLIEST)
@@ -77,24 +83,25 @@ def _latest(groups: Groups, present: Bools, at: Ints) -> Ints:
     return running_max(groups.first, time)[at]
 
 
-def _sums(values: pa.Array, kind: pa.DataType, sign: Ints, groups: Groups, at: Ints) -> tuple[pa.Array, list[bytes | None] | None]:
-    """The sums at some of the rows; and for floats and Python objects, the state of each group beside its
-    last sum.
+def running_sums_of(
+    values: pa.Array, kind: pa.DataType, sign: Ints, groups: Groups, at: Ints, before: pa.Array, exact_before: Sequence[bytes | None]
+) -> tuple[pa.Array, list[bytes | None] | None]:
+    """The sums at some of the ordered rows, with those ``before`` the first row of each group; and for floats and Python objects
+    the state of each group beside its last sum.
     """
     if pa.types.is_int64(kind):
         try:
             numbers = values.cast(kind).fill_null(0).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid as error:
             raise ValueError(f"a value does not fit in 64 bits: {error}") from None
-        return pa.array(_whole_sums(numbers, sign, groups)[at]), None
+        return pa.array(_whole_sums(numbers, sign, groups, before)[at]), None
     if pa.types.is_floating(kind):
         numbers = values.cast(kind).fill_null(0).to_numpy(zero_copy_only=False)
-        before = [_remembered(groups, n) for n in groups.remembered[groups.first].tolist()]
-        sums, exact = running_sums(numbers, sign, groups.first, at, before, ends(groups.code[at]))
+        sums, exact = running_sums(numbers, sign, groups.first, at, list(map(_exact, exact_before)), ends(groups.code[at]))
         return pa.array(sums), [each.encoded() for each in exact]
     with localcontext(_EXACT):
         try:
-            totals, remembered = _sums_in_turn(python_values(values), sign, groups, at)
+            totals, remembered = _sums_in_turn(python_values(values), sign, groups, at, python_values(before), exact_before)
         except TypeError as error:
             raise ValueError(f"the values of a group cannot be added: {error}") from None
     if is_opaque(kind):
@@ -105,24 +112,26 @@ def _sums(values: pa.Array, kind: pa.DataType, sign: Ints, groups: Groups, at: I
         raise ValueError(f"a sum does not fit in {kind}: {error}") from None
 
 
-def _remembered(groups: Groups, n: int) -> Exact:
-    encoded = groups.exact[n] if n >= 0 else None
+def _exact(encoded: bytes | None) -> Exact:
     return Exact() if encoded is None else Exact.decoded(encoded)
 
 
-def _sums_in_turn(numbers: list[Any], sign: Ints, groups: Groups, at: Ints) -> tuple[list[Any], list[bytes | None]]:
+def _sums_in_turn(
+    numbers: list[Any], sign: Ints, groups: Groups, at: Ints, before: Sequence[Any], exact_before: Sequence[bytes | None]
+) -> tuple[list[Any], list[bytes | None]]:
     """The sum so far at some of the rows, whole numbers and floats exactly, all others by their own ``+`` and
     ``-``.
     """
-    aggregates, total = python_values(groups.aggregates), _Total()
+    total, of_groups = _Total(), zip(before, exact_before, strict=True)
     wanted, last = np.zeros(len(sign), np.bool_), np.zeros(len(sign), np.bool_)
     wanted[at] = True
     last[at[ends(groups.code[at])]] = True
     sums, exact = list[Any](), list[bytes | None]()
-    flags = zip(groups.first.tolist(), groups.remembered.tolist(), sign.tolist(), wanted.tolist(), last.tolist(), strict=True)
-    for number, (first, remembered, way, is_wanted, is_last) in zip(numbers, flags, strict=True):
+    flags = zip(groups.first.tolist(), sign.tolist(), wanted.tolist(), last.tolist(), strict=True)
+    for number, (first, way, is_wanted, is_last) in zip(numbers, flags, strict=True):
         if first:
-            total = _Total() if remembered < 0 else _Total.of(aggregates[remembered], _remembered(groups, remembered))
+            value, encoded = next(of_groups)
+            total = _Total() if value is None else _Total.of(value, _exact(encoded))
         if way and number is not None:
             total.add(number, way)
         if is_wanted:
@@ -163,7 +172,7 @@ class _Total:
         return value if self.rest is None else self.rest + value
 
 
-def _whole_sums(numbers: npt.NDArray[np.int64], sign: Ints, groups: Groups) -> Ints:
+def _whole_sums(numbers: npt.NDArray[np.int64], sign: Ints, groups: Groups, before: pa.Array) -> Ints:
     """The sum so far of each group at every row; raises ``ValueError`` for a sum that does not fit in 64 bits.
 
     All rows are summed in one go, and the sum before a group is subtracted; in two halves, which cannot
@@ -171,19 +180,18 @@ def _whole_sums(numbers: npt.NDArray[np.int64], sign: Ints, groups: Groups) -> I
     """
     if not len(numbers):
         return numbers
-    continued = groups.first & (groups.remembered >= 0)
-    before = groups.aggregates.to_numpy(zero_copy_only=False)[groups.remembered[continued]]
-    high, low = (_from_zero(half(numbers) * sign, continued, half(before), groups.first) for half in (_high, _low))
+    earlier = before.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    high, low = (_from_zero(half(numbers) * sign, half(earlier), groups.first) for half in (_high, _low))
     high += low >> _HALF
     if ((high != high.astype(np.int32)) & groups.last).any():
         raise ValueError("a sum of whole numbers does not fit in 64 bits: make the values decimals or fractions")
     return (high << _HALF) | (low & _LOW)
 
 
-def _from_zero(numbers: Ints, continued: Bools, before: Ints, first: Bools) -> Ints:
-    numbers[continued] += before
-    sums = np.cumsum(numbers)
+def _from_zero(numbers: Ints, before: Ints, first: Bools) -> Ints:
     begins = np.flatnonzero(first)
+    numbers[begins] += before
+    sums = np.cumsum(numbers)
     return sums - np.repeat((sums - numbers)[begins], np.diff(np.append(begins, len(sums))))
 
 
