@@ -131,7 +131,7 @@ def test_a_history_cut_anywhere_gives_the_same_changes_state_and_bad_records(giv
 def test_what_leaves_and_what_enters_has_the_values_before_and_after_a_change() -> None:
     batch = batch_of([Change("a", None, 1, 10, 1), Change("a", 1, 2, 20, 2), Change("b", 5, None, 30, 2), Change("c", None, 7, 40, 3)])
     groups = opaque_keys(None if value in (None, 7) else value % 2 for value in python_values(batch.values))
-    rows = members(batch, groups, batch.values)
+    rows = members(batch, groups, {"value": batch.values})
     columns = [python_keys(rows[name]) for name in ("group", "key", "timestamp", "position", "enters")]
     assert sorted(zip(*columns, python_values(rows["value"]), strict=True)) == [
         (0, "a", 20, 2, True, 2),
@@ -139,7 +139,7 @@ def test_what_leaves_and_what_enters_has_the_values_before_and_after_a_change() 
         (1, "a", 20, 2, False, 1),
         (1, "b", 30, 2, False, 5),
     ]
-    assert members(batch, groups).column_names == ["group", "timestamp", "position", "enters"]
+    assert members(batch, groups, {}, keyed=False).column_names == ["group", "timestamp", "position", "enters"]
 
 
 def test_at_one_position_all_leave_before_any_enters_in_the_order_of_their_keys() -> None:
@@ -152,7 +152,7 @@ def test_at_one_position_all_leave_before_any_enters_in_the_order_of_their_keys(
 def test_the_keys_of_a_windowed_table_order_its_members_too() -> None:
     changes = [Change(Windowed("page", Window(start, 10)), None, start, 0, 1) for start in (7, 3, 5)]
     batch = batch_of(changes, windowed=True)
-    rows = members(batch, opaque_keys("all" for _ in changes), batch.values)
+    rows = members(batch, opaque_keys("all" for _ in changes), {"value": batch.values})
     assert [
         change.new for change in step(AggregateState(), rows, Fold(Functions("all"), tuple, lambda before, n: (*before, n)))[0]
     ] == [(3, 5, 7)]

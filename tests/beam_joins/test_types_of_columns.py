@@ -111,7 +111,7 @@ def test_keys_of_every_type_join_refer_and_group_in_any_number_of_partitions(lef
             joins += pairs_of(joined)
             referred = overlap(part[2], part[1], _numbers, Shape("inner")).changes
             references += pairs_of(referred)
-        counted = pa.Table.from_batches([members(upsert(numbers, "updates")[0], left)] * 2)
+        counted = pa.Table.from_batches([members(upsert(numbers, "updates")[0], left, {}, keyed=False)] * 2)
         for (part,) in in_partitions(partitions, (counted, counted["group"].combine_chunks())):
             counts = totals.step(Arrangement(), part)[0]
             groups += list(zip(python_keys(counts.key), counts.new.to_pylist(), strict=True))

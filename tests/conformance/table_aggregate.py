@@ -72,9 +72,9 @@ def _kernels(scenario: Scenario, values: Values, cuts: Cuts) -> Run:
     for table in table_of(scenario, "in", values, cuts):
         groups = keys_of("group_by", "reference", table.values)
         if counts:
-            batch, state = totals.step(state, members(table, groups))
+            batch, state = totals.step(state, members(table, groups, {}, keyed=False))
         else:
-            batch, state = step(state, members(table, groups, table.values), _FOLDS[scenario.topology["agg"]])
+            batch, state = step(state, members(table, groups, {"value": table.values}), _FOLDS[scenario.topology["agg"]])
         changes += texts(batch, shown=str)
     return core_run(changes)
 

@@ -65,7 +65,7 @@ def members_of(table: Sequence[Change[bytes, bytes]]) -> pa.Table:
     """What enters and leaves the groups."""
     batch = batch_of(table)
     groups = opaque_keys(None if value is None else group_of(value) for value in python_values(batch.values))
-    return members(batch, groups, batch.values)
+    return members(batch, groups, {"value": batch.values})
 
 
 def with_kernel(table: Sequence[Change[bytes, bytes]]) -> list[Change[str, tuple[int, int]]]:
