@@ -22,6 +22,7 @@ from beam_joins.keys.opaque import VALUES, is_opaque, opaque_values, python_valu
 from beam_joins.options.aggregate_functions import Function
 from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.batch import ChangeBatch
+from beam_joins.values.ordering_bytes import ordering_bytes
 
 MEAN_DIGITS: Final = 4
 """The digits behind the point that the mean of decimals has more than they have."""
@@ -42,6 +43,8 @@ class Measure(NamedTuple):
 
     def type(self, kind: pa.DataType) -> pa.DataType:
         """The type of its results for values of a type; raises ``ValueError`` for values that have none."""
+        if self.is_of_values:
+            ordering_bytes(pa.nulls(0, kind))
         if self.function in ("count", "count_distinct"):
             return pa.int64()
         if self.function in ("min", "max"):

@@ -7,14 +7,12 @@ from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_joins import Change
-from beam_joins.kernels.distinct_values import least
 from beam_joins.kernels.measures import Measure, MeasuresState, step
 from beam_joins.keys.opaque import opaque_values
 from tests.examples import examples

@@ -15,6 +15,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_joins import (
+    AggregateTable,
     Change,
     FilterTable,
     ForeignKeyJoin,
@@ -77,7 +78,7 @@ def random_plan(draw: Random) -> Plan:
     sources = tuple(draw.random() < 0.5 for _ in range(SOURCES))
     typed, steps = list(sources), []
     for _ in range(draw.randint(3, 6)):
-        kind = draw.choice(["filter", "map", "sum", "many", "lists", *["refer"] * 4, *["same key"] * 2, *["equal"] * 3])
+        kind = draw.choice(["filter", "map", "sum", "many", "lists", "aggregates", *["refer"] * 4, *["same key"] * 2, *["equal"] * 3])
         inputs = tuple(
             max(draw.randrange(len(typed)), draw.randrange(len(typed))) for _ in range(2 if kind in (*HOWS, "lists") else 1)
         )
@@ -133,6 +134,10 @@ def number(key: Any, row: Row) -> int:
     return row["n"]
 
 
+def of_group(key: int, row: Row) -> Row:
+    return {"by": row["most"] % 4, "n": (row["n"] + row["kinds"]) % 11}
+
+
 def total(key: int, n: int) -> Row:
     return {"by": n % 4, "n": n % 11}
 
@@ -158,6 +163,11 @@ def applied(step: Step, tables: Sequence[Any], label: str) -> Any:
             return inputs | label >> join
         case "same key":
             return inputs | label >> TableTableJoin(joiner, how=step.how, **options)  # type: ignore[arg-type]
+        case "aggregates":
+            of_groups = one | f"{label} groups" >> AggregateTable(
+                {"most": "max(n)", "n": "sum(n)", "kinds": "count_distinct(n)"}, group_by="by"
+            )
+            return of_groups | label >> MapTable(of_group, schema=schema)
         case "many":
             how_many: Any = step.how
             pairs = inputs | f"{label} pairs" >> OneToManyJoin(pair, foreign_key="by", how=how_many, schema=schema)
@@ -196,6 +206,15 @@ def computed(step: Step, contents: Sequence[Content], groups: set[int]) -> Conte
             if step.how in ("right", "outer"):
                 actual |= {key: join(one.get(key), row) for key, row in other.items()}
             return {key: row for key, row in actual.items() if row is not None}
+        case "aggregates":
+            members = defaultdict(list)
+            for row in one.values():
+                if row["by"] is not None:
+                    members[row["by"]].append(row["n"])
+            return {
+                by: of_group(by, {"most": max(numbers), "n": sum(numbers), "kinds": len(set(numbers))})
+                for by, numbers in members.items()
+            }
         case "many":  # the one is the left side
             actual = {(row["by"], key): join(one[row["by"]], row) for key, row in other.items() if row["by"] in one}
             if step.how == "left":

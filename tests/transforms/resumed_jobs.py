@@ -158,6 +158,11 @@ JOBS = {
     "aggregated": lambda p, r: [
         opaque(p, "left", r) | AggregateTable(group_by="by", initial=0, add=lambda a, v: a + v["n"], subtract=lambda a, v: a - v["n"])
     ],
+    "aggregates": lambda p, r: [
+        typed(p, "left", r)
+        | AggregateTable({"n": "sum(n)", "least": "min(n)", "most": "max(n)", "kinds": "count_distinct(n)"}, group_by="by")
+    ],
+    "a total": lambda p, r: [opaque(p, "left", r) | AggregateTable({"rows": "count()", "mean": "mean(n)", "most": "max(n)"})],
     "changes": _changes,
     "weeks": lambda p, r: [_weeks(p, r)],
     "weeks with grace": lambda p, r: [_weeks(p, r, grace=5)],

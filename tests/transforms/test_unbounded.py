@@ -32,6 +32,7 @@ from beam_joins import (
     WindowedStreamJoin,
     WindowedTableJoin,
 )
+from beam_joins import aggregates as agg
 from beam_joins.transforms.engine.turns.ticks import Ticks
 from tests.transforms.unbounded_runs import (
     Event,
@@ -67,6 +68,10 @@ def foreign_key_join(how):
 
 def windows(stream, label):
     return stream | label >> WindowedAggregate(FixedWindows(5), initial="", add=lambda values, value: f"{values} {value}")
+
+
+def value_of(key, value):
+    return value
 
 
 def chain(left, right):
@@ -117,6 +122,15 @@ TABLES = {
         | TableTableJoin(lambda *values: f"{values}", tables=["a", "b", "c"], how=["outer", "left"])
     ),
     "counts": lambda left, right: left | TableFromChangelog() | CountTable(group_by=refers_to),
+    "aggregates": lambda left, right: (
+        left
+        | TableFromChangelog()
+        | AggregateTable(
+            {"n": "count()", "least": agg.min(value_of), "most": agg.max(value_of), "kinds": agg.count_distinct(value_of)},
+            group_by=refers_to,
+        )
+    ),
+    "a total": lambda left, right: left | TableFromChangelog() | AggregateTable({"n": "count()", "most": agg.max(value_of)}),
     "an aggregate": lambda left, right: (
         left
         | TableFromChangelog()
