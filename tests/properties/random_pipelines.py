@@ -164,9 +164,8 @@ def applied(step: Step, tables: Sequence[Any], label: str) -> Any:
         case "same key":
             return inputs | label >> TableTableJoin(joiner, how=step.how, **options)  # type: ignore[arg-type]
         case "aggregates":
-            of_groups = one | f"{label} groups" >> AggregateTable(
-                {"most": "max(n)", "n": "sum(n)", "kinds": "count_distinct(n)"}, group_by="by"
-            )
+            aggregates = {"most": "max(n)", "n": "sum(n)", "kinds": "count_distinct(n)"}
+            of_groups = one | f"{label} groups" >> AggregateTable(aggregates, group_by="by")
             return of_groups | label >> MapTable(of_group, schema=schema)
         case "many":
             how_many: Any = step.how
@@ -211,10 +210,8 @@ def computed(step: Step, contents: Sequence[Content], groups: set[int]) -> Conte
             for row in one.values():
                 if row["by"] is not None:
                     members[row["by"]].append(row["n"])
-            return {
-                by: of_group(by, {"most": max(numbers), "n": sum(numbers), "kinds": len(set(numbers))})
-                for by, numbers in members.items()
-            }
+            rows = {by: {"most": max(each), "n": sum(each), "kinds": len(set(each))} for by, each in members.items()}
+            return {by: of_group(by, row) for by, row in rows.items()}
         case "many":  # the one is the left side
             actual = {(row["by"], key): join(one[row["by"]], row) for key, row in other.items() if row["by"] in one}
             if step.how == "left":

@@ -159,8 +159,7 @@ JOBS = {
         opaque(p, "left", r) | AggregateTable(group_by="by", initial=0, add=lambda a, v: a + v["n"], subtract=lambda a, v: a - v["n"])
     ],
     "aggregates": lambda p, r: [
-        typed(p, "left", r)
-        | AggregateTable({"n": "sum(n)", "least": "min(n)", "most": "max(n)", "kinds": "count_distinct(n)"}, group_by="by")
+        typed(p, "left", r) | AggregateTable({"least": "min(n)", "most": "max(n)", "kinds": "count_distinct(n)"}, group_by="by")
     ],
     "a total": lambda p, r: [opaque(p, "left", r) | AggregateTable({"rows": "count()", "mean": "mean(n)", "most": "max(n)"})],
     "changes": _changes,
