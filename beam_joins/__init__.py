@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from beam_joins.tables.batch import ChangeBatch
     from beam_joins.transforms.aggregate_table import AggregateTable
     from beam_joins.transforms.count_table import CountTable
+    from beam_joins.transforms.distinct_table import DistinctTable
     from beam_joins.transforms.engine.construction.table_type import as_windowed_table, begins_anew
     from beam_joins.transforms.engine.resumed.state_folder import StateFolder
     from beam_joins.transforms.filter_table import FilterTable
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from beam_joins.transforms.table_to_changes import TableToChanges
     from beam_joins.transforms.table_to_rows import TableToRows
     from beam_joins.transforms.table_to_stream import TableToStream
+    from beam_joins.transforms.union_tables import UnionTables
     from beam_joins.transforms.windowed_aggregate import WindowedAggregate
     from beam_joins.transforms.windowed_stream_join import WindowedStreamJoin
     from beam_joins.transforms.windowed_table_join import WindowedTableJoin
@@ -58,6 +60,7 @@ __all__ = [
     "CombinedKey",
     "CorruptData",
     "CountTable",
+    "DistinctTable",
     "Dropped",
     "FilterTable",
     "ForeignKeyJoin",
@@ -80,6 +83,7 @@ __all__ = [
     "TableToRows",
     "TableToStream",
     "Unavailable",
+    "UnionTables",
     "Window",
     "Windowed",
     "WindowedAggregate",

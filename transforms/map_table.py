@@ -1,6 +1,6 @@
-"""MapTable: replaces the values of a table."""
+"""MapTable: replaces the values of a table, and its keys."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -8,24 +8,39 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection
 
 from beam_joins.columns.sorting import valid
+from beam_joins.elements.change import Dropped
 from beam_joins.function_failed import called_with_no_rows
+from beam_joins.functions.fields import of_row
 from beam_joins.functions.marked_functions import by_row, vectorized
 from beam_joins.functions.typed_rows import Schema, column_writer, type_of_schema
+from beam_joins.kernels import rekeyed
+from beam_joins.kernels.aggregate import members
 from beam_joins.kernels.filter import with_values
+from beam_joins.keys.hashes import hashes
+from beam_joins.keys.opaque import is_opaque
+from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.batch import ChangeBatch
+from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.construction.input_checks import require_tables
 from beam_joins.transforms.engine.construction.option_checks import function
-from beam_joins.transforms.engine.construction.output_types import Handled, Table, TableInput
-from beam_joins.transforms.engine.construction.table_type import as_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.output_types import TableInput
+from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table, physical_of, table_type
 from beam_joins.transforms.engine.stages.each_value import each_value, refusing
+from beam_joins.transforms.engine.stages.foreign_keys import keys_like, one_reference
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
-from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
+from beam_joins.transforms.engine.stages.replay import Replay, Route
+from beam_joins.transforms.engine.stages.table_forms import prepared
+from beam_joins.transforms.engine.stages.table_rows import changes_in_python
+from beam_joins.transforms.engine.transform_outputs import MakesTable
+from beam_joins.transforms.engine.turns.operator import Turn
 from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace
 
+_MEMBERS = "members"
 
-class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
-    """Replaces each value of a table with the result of a function.
+
+class MapTable(MakesTable[TableInput]):
+    """Replaces each value of a table with the result of a function, and each key with another one.
 
     * ``fn``: a function of key and value that returns the new value, ``None`` for no row; or a
       :class:`~beam_joins.vectorized` function of the columns of values, which gives typed columns and is
@@ -33,13 +48,17 @@ class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
     * ``schema``: the type of the results of a function of one record: a ``pyarrow.Schema`` of the columns,
       where it returns dicts, or a ``pyarrow.DataType``. A value that the type cannot hold exactly fails the
       run. Without it the results are Python objects (opaque).
+    * ``key``: the columns of the new values that are the key of the result: one, or several; or a function of the old key and
+      the new value. A row with a null key is dropped as ``"null_key"``: counted, and an output of :meth:`with_outputs`. Without it
+      keys stay.
 
-    Keys, timestamps and positions stay. If ``fn`` raises under :meth:`with_exception_handling`, the row is
+    Timestamps and positions stay. If ``fn`` raises under :meth:`with_exception_handling`, the row is
     absent. ``fn`` must be deterministic, since old values may be mapped again. It may change its argument, a
     copy.
 
     Raises ``ValueError`` at construction for a ``fn`` that is not a function and for ``schema`` with a
-    vectorized one; when applied, for a vectorized function of opaque values.
+    vectorized one; when applied, for a vectorized function of opaque values and for a column that the values do not have;
+    and in the run for two rows with one new key at one position.
 
     >>> from beam_joins import Change, TableToChanges
     >>> with beam.Pipeline() as pipeline:
@@ -53,19 +72,33 @@ class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
     Change(key='k', old=None, new=50, timestamp=0, position=0)
     """
 
-    def __init__(self, fn: Callable[..., Any], *, schema: Schema | None = None) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any] | None = None,
+        *,
+        schema: Schema | None = None,
+        key: str | Sequence[str] | Callable[..., Any] | None = None,
+    ) -> None:
         super().__init__()
-        self._fn = function("fn", fn, "of key and value")
-        if schema is not None and isinstance(fn, vectorized):
-            raise ValueError(
-                "schema= says what a function of one record gives, and this one gives columns by itself: leave schema= out"
-            )
+        if fn is None and key is None:
+            raise ValueError("give fn, a function of key and value, or key=, or both")
+        self._fn = None if fn is None else function("fn", fn, "of key and value")
+        if schema is not None and (fn is None or isinstance(fn, vectorized)):
+            raise ValueError("schema= says what a function of one record gives: leave schema= out without one")
         type_of_schema(schema)
-        self._schema = schema
+        self._key_of = None if key is None else of_row("key", key)
+        self._schema, self._key = schema, key
 
-    def build(self, pvalue: PCollection[Any]) -> PCollection[Any]:
-        """The mapped table."""
+    def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
+        """The mapped table and the dropped records."""
         require_tables("MapTable", pvalue)
+        if self._key_of is None:
+            none = pvalue | "None" >> beam.FlatMap(_nothing).with_output_types(Dropped) if self._all_outputs else None
+            return self._mapped(pvalue), none
+        table = pvalue if self._fn is None else self._mapped(pvalue)
+        return self._rekeyed(prepared(table, needs="checked"), self._key_of)
+
+    def _mapped(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         of_table, functions = table_type(pvalue), self.handling.functions
         called, write = functions.function("fn", self._fn, fresh=True), column_writer("fn", self._schema)
         if isinstance(called, vectorized):
@@ -92,6 +125,35 @@ class MapTable(HandlesExceptions[TableInput, Table, Handled[Table]]):
         table.element_type = ChangeBatch
         compared = of_table.compared._replace(values=())  # the function may have given values that are equal one text
         return as_table(table, of_table._replace(value=value, compared=compared), physical_of(pvalue)._replace(bytes=None))
+
+    def _rekeyed(self, table: PCollection[Any], key_of: Callable[[Any, Any], Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
+        of_table, functions = table_type(table), self.handling.functions
+        keys = one_reference("key", self._key, key_of, functions, of_table, keys_like(TableType(), "the key"))
+
+        def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+            new, failed = keys.of(batch)
+            changes = batch.filter(pa.array(valid(batch.new) & ~valid(new)[: len(batch)] & ~failed))
+            writer.drop_rows("null_key", len(changes), lambda: ((c, c.timestamp) for c in changes_in_python(changes, of_table)))
+            functions.give(writer)
+            sent = members(batch, new, {"value": batch.values})
+            writer.send(_MEMBERS, hashes(sent["group"]), sent)
+
+        def operator(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, Any]:
+            batch, state = rekeyed.step(turn.state or Arrangement(), inputs[_MEMBERS])
+            if len(batch):
+                yield batch
+            return state
+
+        stored = {_MEMBERS: pa.schema([("group", keys.type), ("key", of_table.key_column), ("value", of_table.value_column)])}
+        routed = table | "Key" >> Route(rows, to=(_MEMBERS, *self.dropping, *self.handling.tags), size=physical_of(table).bytes)
+        replayed = (routed[_MEMBERS],) | "Under keys" >> Replay(operator, main_type=ChangeBatch, tables=(_MEMBERS,), stored=stored)
+        self.handling.collect(routed)
+        made = TableType(Any if is_opaque(keys.type) else keys.type, of_table.value, of_table.order)
+        return as_table(replayed[MAIN], made, WHOLE), self.all_dropped(routed)
+
+
+def _nothing(batch: Any) -> tuple[Dropped, ...]:
+    return ()
 
 
 def _type_given(fn: Any, kind: pa.DataType) -> pa.DataType:
