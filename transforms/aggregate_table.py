@@ -1,31 +1,15 @@
 """AggregateTable: groups the rows of a table and aggregates each group."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Literal
-
-import apache_beam as beam
-import pyarrow as pa
-from apache_beam.pvalue import PCollection
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from beam_joins.aggregates import Aggregate, aggregates_of
-from beam_joins.columns.sorting import combine_chunks
-from beam_joins.kernels import measures
 from beam_joins.kernels.fold import Fold
-from beam_joins.kernels.measures import Measure, MeasuresState, members_column
-from beam_joins.kernels.stream_time import EARLIEST
-from beam_joins.keys.hashes import hashes
-from beam_joins.keys.opaque import opaque_encoded
-from beam_joins.tables.batch import ChangeBatch
-from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.construction.option_checks import OF_AGGREGATE, choice, function, initial_of
 from beam_joins.transforms.engine.construction.table_type import TableType
-from beam_joins.transforms.engine.grouping import MEMBERS, Aggregated, Aggregation, Folded, GroupedTable, Grouping, OfRow
-from beam_joins.transforms.engine.stages.replay import Route
+from beam_joins.transforms.engine.grouping import Aggregation, Folded, GroupedTable, OfRow, require_columns_kept
+from beam_joins.transforms.engine.measured_groups import Kept, Measured
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
-from beam_joins.transforms.engine.turns.operator import Turn
-
-Kept = Literal["drop", "keep"]
-"""What becomes of groups."""
 
 
 class AggregateTable(GroupedTable):
@@ -92,8 +76,7 @@ class AggregateTable(GroupedTable):
         if aggregates is not None:
             if initial is not None:
                 raise ValueError("initial goes with add and subtract: leave it out beside aggregates")
-            if null_groups == "keep" and (group_by is None or callable(group_by)):
-                raise ValueError("null_groups='keep' is of columns: name them in group_by")
+            require_columns_kept(null_groups, group_by)
             self._aggregates = aggregates_of("aggregates", aggregates)
             return
         if group_by is None:
@@ -109,72 +92,11 @@ class AggregateTable(GroupedTable):
         if hasattr(self, "_add"):
             fold = Fold(functions, functions.function("initial", self._initial), self._add, self._subtract)
             return Folded(of_table, functions, self._group_by, fold)
-        return _Measures(
-            of_table, functions, self._group_by, self._aggregates, self._empty_groups == "keep", self._null_groups == "keep"
+        return Measured(
+            of_table,
+            functions,
+            self._group_by,
+            self._aggregates,
+            keeps_empty=self._empty_groups == "keep",
+            keeps_null=self._null_groups == "keep",
         )
-
-
-class _Measures(Aggregation):
-    """Several aggregates of groups."""
-
-    is_keyed = False
-
-    def __init__(
-        self,
-        of_table: TableType,
-        functions: StageFunctions,
-        group_by: OfRow | None,
-        aggregates: Mapping[str, Aggregate],
-        keeps_empty: bool,
-        keeps_null: bool,
-    ) -> None:
-        columns = list(dict.fromkeys((each.of, each.where) for each in aggregates.values() if each != Aggregate("count")))
-        number = {column: n for n, column in enumerate(columns)}
-        self._measures = {name: Measure(each.function, number.get((each.of, each.where))) for name, each in aggregates.items()}
-        summed = {measure.of for measure in self._measures.values() if measure.function in ("sum", "mean")}
-        aggregated = [Aggregated(of, where, of_numbers=n in summed) for n, (of, where) in enumerate(columns)]
-        grouping = Grouping(of_table, functions, group_by, aggregated, keeps_null=keeps_null)
-        kinds = grouping.types
-        types = {name: self._type(name, measure, kinds) for name, measure in self._measures.items()}
-        stored = pa.schema([("group", grouping.group_type)])
-        super().__init__(grouping, measures.row_type(types), stored)
-        self._keeps_empty, self._is_total, self._kinds = keeps_empty or group_by is None, group_by is None, kinds
-
-    @staticmethod
-    def _type(name: str, measure: Measure, kinds: Sequence[pa.DataType]) -> pa.DataType:
-        try:
-            return measure.type(pa.null() if measure.of is None else kinds[measure.of])
-        except ValueError as error:
-            raise ValueError(f"aggregates: {name}: {error}") from None
-
-    def columns_sent(self, batch: ChangeBatch, columns: Sequence[pa.Array]) -> dict[str, pa.Array]:
-        """The columns whose values are aggregated."""
-        return {members_column(n): column for n, column in enumerate(columns)}
-
-    def begun(self, table: PCollection[Any]) -> tuple[PCollection[Any], ...]:
-        """The mark with which the group of all rows begins."""
-        if not self._is_total:
-            return ()
-        start = table.pipeline | "Begin" >> beam.Create([0])
-        return ((start | "Mark" >> Route(self._mark, to=(MEMBERS,)))[MEMBERS],)
-
-    def _mark(self, element: Any, arrival: int, writer: BlockWriter) -> None:
-        group = opaque_encoded([measures.TOTAL])
-        columns = {
-            "group": group,
-            "timestamp": pa.array([EARLIEST]),
-            "position": pa.array([EARLIEST]),
-            "enters": pa.nulls(1, pa.bool_()),
-        }
-        columns |= {members_column(n): pa.nulls(1, kind) for n, kind in enumerate(self._kinds)}
-        writer.send(MEMBERS, hashes(group), pa.record_batch(list(columns.values()), names=list(columns)))
-
-    def operator(self, inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, Any]:
-        """The changes of the groups' rows."""
-        before, rows = turn.state or MeasuresState(), inputs[MEMBERS]
-        if before[0]:  # the group has begun in an earlier turn
-            rows = rows.filter(combine_chunks(rows["enters"]).is_valid())
-        batch, state = measures.step(before, rows, self._measures, keeps_empty=self._keeps_empty)
-        if len(batch):
-            yield batch
-        return state

@@ -1,6 +1,12 @@
 """CountTable: counts the rows of each group of a table."""
 
-from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
+from beam_joins.aggregates import Aggregate
+from beam_joins.functions.fields import of_row
+from beam_joins.transforms.engine.construction.option_checks import choice
+from beam_joins.transforms.engine.construction.table_type import TableType
+from beam_joins.transforms.engine.grouping import Aggregation, GroupedTable, Grouping, OfRow, Total, require_columns_kept
+from beam_joins.transforms.engine.measured_groups import Kept, Single
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 
 
 class CountTable(GroupedTable):
@@ -8,8 +14,10 @@ class CountTable(GroupedTable):
     :class:`~beam_joins.AggregateTable`.
 
     * ``group_by``: the field of the value with the group, or several fields; or a function of key and value.
+    * ``empty_groups``: ``"keep"``: a group whose last row has left keeps a count of 0; ``"drop"``: it has no row.
+    * ``null_groups``: as in :class:`~beam_joins.AggregateTable`.
 
-    The counts are a typed column, ``int64``. A group whose last row has left keeps a count of 0.
+    The counts are a typed column, ``int64``.
 
     >>> import apache_beam as beam
     >>> from beam_joins import Change, TableToChanges
@@ -24,5 +32,15 @@ class CountTable(GroupedTable):
     Change(key='Oslo', old=None, new=2, timestamp=20, position=1)
     """
 
-    def __init__(self, *, group_by: OfRow) -> None:
+    def __init__(self, *, group_by: OfRow, empty_groups: Kept = "keep", null_groups: Kept = "drop") -> None:
         super().__init__(group_by)
+        of_row("group_by", group_by)
+        self._empty_groups = choice("empty_groups", empty_groups, Kept)
+        self._null_groups = require_columns_kept(choice("null_groups", null_groups, Kept), group_by)
+
+    def aggregation(self, of_table: TableType, functions: StageFunctions) -> Aggregation:
+        """The numbers of rows."""
+        keeps_null = self._null_groups == "keep"
+        if self._empty_groups == "keep":
+            return Total(Grouping(of_table, functions, self._group_by, [], keeps_null=keeps_null))
+        return Single(of_table, functions, self._group_by, Aggregate("count"), keeps_empty=False, keeps_null=keeps_null)

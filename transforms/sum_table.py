@@ -3,9 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+from beam_joins.aggregates import Aggregate
 from beam_joins.functions.fields import of_row
 from beam_joins.functions.marked_functions import vectorized
-from beam_joins.transforms.engine.grouping import GroupedTable, OfRow
+from beam_joins.transforms.engine.construction.option_checks import choice
+from beam_joins.transforms.engine.construction.table_type import TableType
+from beam_joins.transforms.engine.grouping import Aggregated, Aggregation, GroupedTable, Grouping, OfRow, Total, require_columns_kept
+from beam_joins.transforms.engine.measured_groups import Kept, Single
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 
 
 class SumTable(GroupedTable):
@@ -16,6 +21,8 @@ class SumTable(GroupedTable):
     * ``of``: the field of the value with the number; or a function of key and value, or a
       :class:`~beam_joins.vectorized` function of the values. A null number adds nothing: a group of such rows
       has the sum 0.
+    * ``empty_groups``: ``"keep"``: a group whose last row has left keeps a sum of 0; ``"drop"``: it has no row.
+    * ``null_groups``: as in :class:`~beam_joins.AggregateTable`.
 
     A column of integers has sums of ``int64``, of floating-point numbers ``double``, of decimals a decimal of
     the same scale. A sum covers the current rows: it depends neither on their order nor on rows that have
@@ -39,6 +46,23 @@ class SumTable(GroupedTable):
     Change(key='ann', old=5, new=12, timestamp=20, position=2)
     """
 
-    def __init__(self, *, group_by: OfRow, of: str | vectorized[Any] | Callable[[Any, Any], Any]) -> None:
-        super().__init__(group_by, of)
+    def __init__(
+        self,
+        *,
+        group_by: OfRow,
+        of: str | vectorized[Any] | Callable[[Any, Any], Any],
+        empty_groups: Kept = "keep",
+        null_groups: Kept = "drop",
+    ) -> None:
+        super().__init__(group_by)
+        of_row("group_by", group_by)
         of_row("of", of, one=True)
+        self._of, self._empty_groups = of, choice("empty_groups", empty_groups, Kept)
+        self._null_groups = require_columns_kept(choice("null_groups", null_groups, Kept), group_by)
+
+    def aggregation(self, of_table: TableType, functions: StageFunctions) -> Aggregation:
+        """The sums."""
+        keeps_null = self._null_groups == "keep"
+        if self._empty_groups == "keep":
+            return Total(Grouping(of_table, functions, self._group_by, [Aggregated(self._of)], keeps_null=keeps_null))
+        return Single(of_table, functions, self._group_by, Aggregate("sum", self._of), keeps_empty=False, keeps_null=keeps_null)

@@ -11,11 +11,13 @@ from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 import apache_beam as beam
 import pyarrow as pa
 
+from beam_joins.aggregates import Aggregate, aggregates_of
 from beam_joins.pipelines.base.declared_options import bullets
 from beam_joins.pipelines.yaml.expression import Expression, Expressions, PairExpression
 
 _OF_FUNCTION: Final = "the type of what a function returns"
 NOT_IN_YAML: Final = {
+    **{f"AggregateTable.{option}": "a function, or the value that one begins with" for option in ("initial", "add", "subtract")},
     "completed_by": "a function for values that are not rows",
     "key_mapper": "a function",
     "key_inverse": "a function",
@@ -109,6 +111,22 @@ def _one_or_several(name: str, value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
+def _aggregates(name: str, given: Any) -> Any:
+    """A map of columns to aggregates, of which each may be a map of ``aggregate`` and ``where``."""
+    if not isinstance(given, Mapping):
+        return given
+    return {column: _aggregate(f"{name}: {column}", each) for column, each in given.items()}
+
+
+def _aggregate(name: str, given: Any) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    if {*given} != {"aggregate", "where"}:
+        raise ValueError(f"{name}: give an aggregate, such as sum(amount), or a map of aggregate and where")
+    made = aggregates_of(name, {"aggregate": given["aggregate"]})["aggregate"]
+    return Aggregate(made.function, made.of, Expression(f"{name}: where", given["where"]))
+
+
 def _schema(name: str, types: Any) -> Any:
     """A map of columns to types, or of tables to such maps; any other value is an option of the class."""
     if not isinstance(types, Mapping):
@@ -146,6 +164,11 @@ _FORMS: Final[Sequence[tuple[Callable[[Sequence[Any]], bool], YamlForm]]] = (
 """The forms by the types of an option: the first that fits counts."""
 
 _EXPRESSIONS: Final = {
+    "aggregates": YamlForm(
+        Mapping[str, Any],
+        "In YAML a map of columns to texts, such as `total: sum(amount)`, or to maps of `aggregate` and `where`, an expression.",
+        _aggregates,
+    ),
     "condition": YamlForm(
         str, "In YAML a Python expression of the columns of both values, such as `left.start <= right.at`.", PairExpression
     ),

@@ -114,7 +114,7 @@ class _Provided(beam.PTransform[Any, Any]):
     def _inputs(self, pcolls: Any) -> Any:
         if isinstance(pcolls, PBegin):
             return pcolls
-        if not self._name.endswith("Join"):
+        if not self._name.endswith("Join") and self._name != "UnionTables":
             return self._input("", pcolls)
         sides = ("stream", "table") if self._name in _OF_STREAM else self._options.get("tables", ("left", "right"))
         if not isinstance(pcolls, Mapping) or {*pcolls} != {*sides}:

@@ -228,7 +228,7 @@ def test_the_options_are_those_of_the_classes_with_their_help() -> None:
         assert [field.name for field in fields if not field.description] == [], name
     assert left_out == {*NOT_IN_YAML}
     assert {*TRANSFORMS} - {*PROVIDED} == {
-        *("AggregateTable", "ReduceTable", "WindowedAggregate", "WindowedTableJoin", "WindowedTableToStream"),  # take functions
+        *("ReduceTable", "WindowedAggregate", "WindowedTableJoin", "WindowedTableToStream"),  # take functions
         *("LatestTable", "TableToChanges", "TableToStream"),  # TableToRows gives all of them as rows
         *("ReadGrowingFiles", "ReadKafka", "ReadParquet"),  # Beam YAML has readers of rows
     }

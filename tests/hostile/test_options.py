@@ -74,12 +74,18 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     "AggregateTable": {
         **{"group_by": ("g", "text function"), "initial": (0, "none flag seconds empty text function schema")},
         **{"add": (max, "function"), "subtract": (max, "function")},
+        **{"aggregates": (None, "none"), "empty_groups": ("drop", ""), "null_groups": ("drop", "")},
     },
-    "CountTable": {"group_by": ("g", "text function")},
-    "SumTable": {"group_by": ("g", "text function"), "of": ("n", "text function")},
+    "CountTable": {"group_by": ("g", "text function"), "empty_groups": ("keep", ""), "null_groups": ("drop", "")},
+    "SumTable": {
+        **{"group_by": ("g", "text function"), "of": ("n", "text function")},
+        **{"empty_groups": ("keep", ""), "null_groups": ("drop", "")},
+    },
+    "DistinctTable": {"columns": (None, "none text")},
+    "UnionTables": {"tables": (("a", "b"), ""), "keys": ("tagged", "")},
     "ReduceTable": {"group_by": ("g", "text function"), "add": (max, "function"), "subtract": (max, "function")},
     "FilterTable": {"predicate": (max, "function"), "negate": (False, "flag")},
-    "MapTable": {"fn": (max, "function"), "schema": (None, "none schema")},
+    "MapTable": {"fn": (max, "function"), "schema": (None, "none schema"), "key": (None, "none text function")},
     "TableTableJoin": {
         **{"joiner": (max, "function"), "how": ("inner", ""), "tables": (("a", "b"), ""), "schema": (None, "none schema")},
     },

@@ -11,7 +11,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import AggregateTable, TableFromChangelog, TableToChanges, vectorized
+from beam_joins import AggregateTable, CountTable, SumTable, TableFromChangelog, TableToChanges, vectorized
 from beam_joins import aggregates as agg
 from tests.pipelines.streaming.jobs import Append, written
 
@@ -97,6 +97,25 @@ def test_null_groups_are_dropped_or_kept_as_tuples(direct, form):
         kept = rows | AggregateTable({"n": "count()"}, group_by=["team"], null_groups="keep")
         expected = [(("red",), None, {"n": 1}, 1), (("red",), {"n": 1}, {"n": 2}, 2), ((None,), None, {"n": 1}, 3)]
         assert_that(changes(kept), equal_to(expected), label="kept")
+
+
+@FORMS
+def test_counts_and_sums_may_drop_empty_groups_and_keep_null_ones(direct, form):
+    rows = [{"id": 1, "team": "red", "pay": 5, "at": 1}, {"id": 1, "team": None, "pay": None, "at": 2}]
+    options = {"group_by": ["team"], "empty_groups": "drop", "null_groups": "keep"}
+    with direct() as p:
+        made = table(p, form, rows, SCHEMA.remove(3))
+        for name, transform, there, none in (("n", CountTable(**options), 1, 1), ("sum", SumTable(of="pay", **options), 5, 0)):
+            got = (
+                made
+                | name >> transform
+                | f"{name} changes" >> TableToChanges()
+                | f"{name} rows" >> beam.Map(lambda c: (c.key, c.old, c.new))
+            )
+            expected = [(("red",), None, there), (("red",), there, None), ((None,), None, none)]
+            assert_that(got, equal_to(expected), label=name)
+        kept = made | CountTable(group_by="team", null_groups="keep")
+        assert_that(changes(kept), equal_to([(("red",), None, 1, 1), (("red",), 1, 0, 2), ((None,), None, 1, 2)]), label="kept")
 
 
 @FORMS

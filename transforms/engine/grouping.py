@@ -58,7 +58,7 @@ class Grouping:
     """The group of each of a batch's values, and the values that are aggregated; raises ``ValueError`` for columns that do not exist.
 
     All rows are in one group, ``()``, where ``group_by`` is ``None``. With ``keeps_null`` groups are tuples of columns, which may be
-    null.
+    null. Groups by columns are opaque beside values by functions of one row, unless they are ``typed_groups``.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Grouping:
         columns: Sequence[Aggregated],
         *,
         keeps_null: bool = False,
+        typed_groups: bool = False,
     ) -> None:
         self._of_table, self._functions, self._columns, self._keeps_null = of_table, functions, columns, keeps_null
         self._is_total = group_by is None
@@ -78,7 +79,9 @@ class Grouping:
             return spec is None or isinstance(spec, vectorized) or (typed and not callable(spec))
 
         self._in_columns = [in_columns(column.of) and in_columns(column.where) for column in columns]
-        groups_in_columns = self._is_total or isinstance(group_by, vectorized) or (in_columns(group_by) and all(self._in_columns))
+        groups_in_columns = (
+            self._is_total or isinstance(group_by, vectorized) or (in_columns(group_by) and (typed_groups or all(self._in_columns)))
+        )
         self._group_by: Any = functions.function("group_by", group_by) if groups_in_columns and not self._is_total else None
         self._specs = [
             (functions.function(column.option, column.of), functions.function("where", column.where)) if is_so else (None, None)
@@ -170,20 +173,25 @@ class Grouping:
         return value_of
 
 
-class GroupedTable(MakesTable[TableInput]):
-    """The count of the rows of each group of a table, or the sum ``of`` something; a subclass may aggregate
-    them otherwise.
-    """
+def require_columns_kept(null_groups: str, group_by: OfRow | None) -> str:
+    """The option ``null_groups``; raises ``ValueError`` where rows with null groups are kept and the groups are no columns."""
+    if null_groups == "keep" and (group_by is None or callable(group_by)):
+        raise ValueError("null_groups='keep' is of columns: name them in group_by")
+    return null_groups
 
-    def __init__(self, group_by: OfRow | None, of: OfRow | None = None) -> None:
+
+class GroupedTable(MakesTable[TableInput]):
+    """A table whose rows are grouped, and the groups aggregated."""
+
+    def __init__(self, group_by: OfRow | None) -> None:
         super().__init__()
         if group_by is not None:
             of_row("group_by", group_by)
-        self._group_by, self._of = group_by, of
+        self._group_by = group_by
 
     def aggregation(self, of_table: TableType, functions: StageFunctions) -> "Aggregation":
         """How the members of groups are aggregated."""
-        return _Total(Grouping(of_table, functions, self._group_by, [] if self._of is None else [Aggregated(self._of)]))
+        raise NotImplementedError
 
     def build(self, pvalue: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         """The aggregates and the dropped records."""
@@ -243,7 +251,7 @@ class Aggregation:
         raise NotImplementedError
 
 
-class _Total(Aggregation):
+class Total(Aggregation):
     """The number of rows, or the sum of one column."""
 
     def __init__(self, grouping: Grouping) -> None:
