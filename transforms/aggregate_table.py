@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from beam_joins.aggregates import Aggregate, aggregates_of
+from beam_joins.functions.aggregate_functions import Aggregate, aggregates_of
 from beam_joins.kernels.fold import Fold
 from beam_joins.transforms.engine.construction.option_checks import OF_AGGREGATE, choice, function, initial_of
 from beam_joins.transforms.engine.construction.table_type import TableType

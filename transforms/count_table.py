@@ -1,6 +1,6 @@
 """CountTable: counts the rows of each group of a table."""
 
-from beam_joins.aggregates import Aggregate
+from beam_joins.functions.aggregate_functions import Aggregate
 from beam_joins.functions.fields import of_row
 from beam_joins.transforms.engine.construction.option_checks import choice
 from beam_joins.transforms.engine.construction.table_type import TableType
@@ -42,5 +42,5 @@ class CountTable(GroupedTable):
         """The numbers of rows."""
         keeps_null = self._null_groups == "keep"
         if self._empty_groups == "keep":
-            return Total(Grouping(of_table, functions, self._group_by, [], keeps_null=keeps_null))
+            return Total(Grouping(of_table, functions, self._group_by, [], keeps_null=keeps_null), of_table)
         return Single(of_table, functions, self._group_by, Aggregate("count"), keeps_empty=False, keeps_null=keeps_null)

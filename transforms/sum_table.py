@@ -3,12 +3,20 @@
 from collections.abc import Callable
 from typing import Any
 
-from beam_joins.aggregates import Aggregate
+from beam_joins.functions.aggregate_functions import Aggregate
 from beam_joins.functions.fields import of_row
 from beam_joins.functions.marked_functions import vectorized
 from beam_joins.transforms.engine.construction.option_checks import choice
 from beam_joins.transforms.engine.construction.table_type import TableType
-from beam_joins.transforms.engine.grouping import Aggregated, Aggregation, GroupedTable, Grouping, OfRow, Total, require_columns_kept
+from beam_joins.transforms.engine.grouping import (
+    AggregatedColumn,
+    Aggregation,
+    GroupedTable,
+    Grouping,
+    OfRow,
+    Total,
+    require_columns_kept,
+)
 from beam_joins.transforms.engine.measured_groups import Kept, Single
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 
@@ -64,5 +72,5 @@ class SumTable(GroupedTable):
         """The sums."""
         keeps_null = self._null_groups == "keep"
         if self._empty_groups == "keep":
-            return Total(Grouping(of_table, functions, self._group_by, [Aggregated(self._of)], keeps_null=keeps_null))
+            return Total(Grouping(of_table, functions, self._group_by, [AggregatedColumn(self._of)], keeps_null=keeps_null), of_table)
         return Single(of_table, functions, self._group_by, Aggregate("sum", self._of), keeps_empty=False, keeps_null=keeps_null)

@@ -14,8 +14,8 @@ from beam_joins.columns.sorting import combine_chunks, integers, starts, valid
 from beam_joins.kernels.groups import Groups, group_order
 from beam_joins.kernels.row_spans import Toggles
 from beam_joins.keys.key_columns import Ints, factorize
+from beam_joins.keys.ordering_bytes import ordering_bytes
 from beam_joins.tables.arrangement import ORDER, Arrangement
-from beam_joins.values.ordering_bytes import ordering_bytes
 
 _NONE = np.iinfo(np.int64).max
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.columns.sorting import combine_chunks, ends, ffill_index, gather, running_max, valid
+from beam_joins.functions.aggregate_functions import Function
 from beam_joins.kernels.distinct_values import DistinctValues
 from beam_joins.kernels.groups import Groups
 from beam_joins.kernels.stream_time import EARLIEST
@@ -19,10 +20,9 @@ from beam_joins.kernels.totals import latest, running_counts, running_sums_of, s
 from beam_joins.keys.canonical import encode
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import VALUES, is_opaque, opaque_values, python_values
-from beam_joins.options.aggregate_functions import Function
+from beam_joins.keys.ordering_bytes import ordering_bytes
 from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.batch import ChangeBatch
-from beam_joins.values.ordering_bytes import ordering_bytes
 
 MEAN_DIGITS: Final = 4
 """The digits behind the point that the mean of decimals has more than they have."""

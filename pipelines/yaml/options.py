@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 import apache_beam as beam
 import pyarrow as pa
 
-from beam_joins.aggregates import Aggregate, aggregates_of
+from beam_joins.functions.aggregate_functions import Aggregate, aggregates_of
 from beam_joins.pipelines.base.declared_options import bullets
 from beam_joins.pipelines.yaml.expression import Expression, Expressions, PairExpression
 

@@ -43,7 +43,7 @@ value.
 """
 
 
-class Aggregated(NamedTuple):
+class AggregatedColumn(NamedTuple):
     """The values of rows that are aggregated: ``of``, ``None`` for the rows themselves, of the rows for which ``where`` is true;
     ``option`` names them, and ``of_numbers`` says that a function of one row has to give numbers.
     """
@@ -66,7 +66,7 @@ class Grouping:
         of_table: TableType,
         functions: StageFunctions,
         group_by: OfRow | None,
-        columns: Sequence[Aggregated],
+        columns: Sequence[AggregatedColumn],
         *,
         keeps_null: bool = False,
         typed_groups: bool = False,
@@ -149,7 +149,7 @@ class Grouping:
             raise ValueError(f"where gave values of type {counts.type}: give true for a row that counts")
         return gather(column, np.where(counts.fill_null(False).to_numpy(zero_copy_only=False), np.arange(len(column)), -1))
 
-    def _row_function(self, column: Aggregated) -> Callable[[Any, Any], Any]:
+    def _row_function(self, column: AggregatedColumn) -> Callable[[Any, Any], Any]:
         of, where = (
             None if spec is None else self._functions.function(option, spec, of_row(option, spec))
             for option, spec in ((column.option, column.of), ("where", column.where))
@@ -254,12 +254,12 @@ class Aggregation:
 class Total(Aggregation):
     """The number of rows, or the sum of one column."""
 
-    def __init__(self, grouping: Grouping) -> None:
+    def __init__(self, grouping: Grouping, of_table: TableType) -> None:
         kinds = grouping.types
         self.is_keyed = bool(kinds)
         kind = totals.sum_type(kinds[0]) if kinds else pa.int64()
         summed = [] if not kinds else [("value", kinds[0] if narrowing(kinds[0], kind) is not None else kind)]
-        super().__init__(grouping, kind, pa.schema([("group", grouping.group_type), *summed]))
+        super().__init__(grouping, kind, pa.schema([("group", grouping.group_type), ("key", of_table.key_column), *summed]))
 
     def columns_sent(self, batch: ChangeBatch, columns: Sequence[pa.Array]) -> dict[str, pa.Array]:
         """The numbers that are summed."""

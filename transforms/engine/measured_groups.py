@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
-from beam_joins.aggregates import Aggregate
 from beam_joins.columns.sorting import combine_chunks, valid
+from beam_joins.functions.aggregate_functions import Aggregate
 from beam_joins.kernels import measures
 from beam_joins.kernels.filter import with_values
 from beam_joins.kernels.measures import Measure, MeasuresState, members_column
@@ -19,7 +19,7 @@ from beam_joins.keys.opaque import is_opaque, opaque_encoded, opaque_values, pyt
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
 from beam_joins.transforms.engine.construction.table_type import TableType
-from beam_joins.transforms.engine.grouping import MEMBERS, Aggregated, Aggregation, Grouping, OfRow
+from beam_joins.transforms.engine.grouping import MEMBERS, AggregatedColumn, Aggregation, Grouping, OfRow
 from beam_joins.transforms.engine.stages.replay import Route
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.turns.operator import Turn
@@ -47,7 +47,7 @@ class Measured(Aggregation):
         number = {column: n for n, column in enumerate(columns)}
         self._measures = {name: Measure(each.function, number.get((each.of, each.where))) for name, each in aggregates.items()}
         summed = {measure.of for measure in self._measures.values() if measure.function in ("sum", "mean")}
-        aggregated = [Aggregated(of, where, of_numbers=n in summed) for n, (of, where) in enumerate(columns)]
+        aggregated = [AggregatedColumn(of, where, of_numbers=n in summed) for n, (of, where) in enumerate(columns)]
         grouping = Grouping(of_table, functions, group_by, aggregated, keeps_null=keeps_null, typed_groups=True)
         kinds = grouping.types
         types = {name: self._type(name, measure, kinds) for name, measure in self._measures.items()}
