@@ -28,7 +28,7 @@ from tests.reference.recomputed import fk_of, rows_of_changes
 
 HOWS: tuple[How, ...] = ("inner", "left", "right", "outer", "semi", "anti")
 POSITIONS = range(-1, 7)
-modest = examples(200)
+modest = examples(100)
 Matches = Callable[[bytes, bytes], bool]
 
 

@@ -29,7 +29,7 @@ MEASURES = {
     "mean": Measure("mean", 0),
     "kinds": Measure("count_distinct", 0),
 }
-modest = examples(150)
+modest = examples(60)
 
 
 class Row(NamedTuple):

@@ -50,8 +50,8 @@ def test_the_content_is_that_of_the_table_under_the_new_keys_or_two_rows_have_on
             rekeyed(rows_of(table), pieces)
         return
     changes, state = rekeyed(rows_of(table), pieces)
-    for position, rows in zip(range(-1, 7), expected, strict=True):
-        assert rows_of_changes(changes, position) == rows
+    for position, content in zip(range(-1, 7), expected, strict=True):
+        assert rows_of_changes(changes, position) == content
     at_once, at_end = rekeyed(rows_of(table), [])
     assert sorted(changes, key=repr) == sorted(at_once, key=repr)
     assert state.rows() == at_end.rows()

@@ -45,12 +45,11 @@ value.
 
 class AggregatedColumn(NamedTuple):
     """The values of rows that are aggregated: ``of``, ``None`` for the rows themselves, of the rows for which ``where`` is true;
-    ``option`` names them, and ``of_numbers`` says that a function of one row has to give numbers.
+    ``of_numbers`` says that a function of one row has to give numbers.
     """
 
     of: Any
     where: Any = None
-    option: str = "of"
     of_numbers: bool = True
 
 
@@ -84,7 +83,7 @@ class Grouping:
         )
         self._group_by: Any = functions.function("group_by", group_by) if groups_in_columns and not self._is_total else None
         self._specs = [
-            (functions.function(column.option, column.of), functions.function("where", column.where)) if is_so else (None, None)
+            (functions.function("of", column.of), functions.function("where", column.where)) if is_so else (None, None)
             for column, is_so in zip(columns, self._in_columns, strict=True)
         ]
         self._by_record = None
@@ -109,14 +108,18 @@ class Grouping:
         groups: list[bytes | None] = []
         records: list[Sequence[Any]] = []
         count = len(batch.values)
+        has_result = np.zeros(count, np.bool_)
         if self._by_record is not None:
             coder = KeyCoder()
             none = None, [None] * (len(self._columns) - sum(self._in_columns))
-            for result in each_value(batch, self._of_table, self._functions, self._by_record, failed=failed):
+            for n, result in enumerate(each_value(batch, self._of_table, self._functions, self._by_record, failed=failed)):
+                has_result[n] = result is not None
                 group, values = result or none
                 groups.append(group if group is None or self._has_groups_in_columns else encode_key(coder, group, "the group"))
                 records.append(values)
         of_group = self._groups(batch.values) if self._has_groups_in_columns else opaque_encoded(groups)
+        if self._by_record is not None and self._has_groups_in_columns:  # a row for which a function raised is in no group
+            of_group = gather(of_group, np.where(has_result, np.arange(count), -1))
         by_record = iter(zip(*records, strict=True)) if records else iter([[]] * len(self._columns))
         columns = []
         for n, is_so in enumerate(self._in_columns):
@@ -141,7 +144,7 @@ class Grouping:
 
     def _column(self, n: int, values: pa.Array) -> pa.Array:
         of, where = self._specs[n]
-        column = pa.array(np.ones(len(values), np.bool_)) if of is None else by_row(self._columns[n].option, of, values)
+        column = pa.array(np.ones(len(values), np.bool_)) if of is None else by_row("of", of, values)
         if where is None:
             return column
         counts = by_row("where", where, values)
@@ -152,7 +155,7 @@ class Grouping:
     def _row_function(self, column: AggregatedColumn) -> Callable[[Any, Any], Any]:
         of, where = (
             None if spec is None else self._functions.function(option, spec, of_row(option, spec))
-            for option, spec in ((column.option, column.of), ("where", column.where))
+            for option, spec in (("of", column.of), ("where", column.where))
         )
 
         def value_of(key: Any, value: Any) -> Any:
@@ -167,7 +170,7 @@ class Grouping:
             aggregated = True if of is None else of(key, value)
             if column.of_numbers and aggregated is not None and not isinstance(aggregated, Number):
                 kind = type(aggregated).__name__
-                raise ValueError(f"{column.option} gave {aggregated!r} of type {kind}: give a number, or None for nothing to add")
+                raise ValueError(f"of gave {aggregated!r} of type {kind}: give a number, or None for nothing to add")
             return aggregated
 
         return value_of
