@@ -104,7 +104,7 @@ TABLES = {
             | ManyToManyJoin(
                 (lambda left: left) if how == "semi" else joined,
                 left_on=refers_to,
-                right_on=lambda key, value: value[-1:],
+                right_on=refers_to,
                 condition=None if how == "outer" else lambda left, right: left < right,
                 how=how,
             )
