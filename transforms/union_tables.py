@@ -54,9 +54,9 @@ class UnionTables(HandlesExceptions[Tables, Table, Handled[Table]]):
     ...     web = pipeline | "web" >> beam.Create([Change(7, None, "tea", timestamp=1, position=1)])
     ...     shop = pipeline | "shop" >> beam.Create([Change(7, None, "milk", timestamp=2, position=2)])
     ...     orders = {"web": web, "shop": shop} | UnionTables(tables=["web", "shop"])
-    ...     _ = orders | beam.FlatMap(lambda batch: batch) | beam.Map(lambda change: print(*change.key, change.new))
-    web 7 tea
-    shop 7 milk
+    ...     rows = orders | beam.FlatMap(lambda batch: batch) | beam.Map(lambda change: (*change.key, change.new))
+    ...     _ = rows | beam.combiners.ToList() | beam.Map(lambda rows: print(sorted(rows)))
+    [('shop', 7, 'milk'), ('web', 7, 'tea')]
     """
 
     def __init__(self, *, tables: Sequence[str] = SIDES, keys: Keys = "tagged") -> None:

@@ -39,7 +39,7 @@ def pairs(scenario: Scenario, cuts: list[int]) -> list[Change[Any, Any]]:
     return changes
 
 
-@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("runs", [1, pytest.param(3, marks=pytest.mark.sweep)])  # histories that are cut have a test of the kernel
 def test_the_pairs_are_the_rows_that_kafka_streams_has(runs: int) -> None:
     assert len(JOINS) > 100
     for scenario in JOINS:
