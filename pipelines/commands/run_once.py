@@ -93,7 +93,7 @@ def _changelog(side: Side, args: Namespace, look_bytes: int, memory: CommandMemo
     changelog = find_changelog(side.name, side.path(args), columns, look_bytes=look_bytes, folders=bool(args.state_dir))
     if columns.snapshots is None:
         return changelog
-    return as_changes(changelog) if look_bytes else compared(changelog, None, None, args.spool_folder).changelog
+    return as_changes(changelog) if look_bytes else compared(changelog, None, None, args.spool_folder()).changelog
 
 
 def run_alone(

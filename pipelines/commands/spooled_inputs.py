@@ -2,7 +2,8 @@
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -50,12 +51,13 @@ def spooled(
 @contextmanager
 def spooled_inputs(spec: CommandSpec, args: Namespace, most_rows: int | None = None) -> Iterator[None]:
     """All that the inputs at addresses have lies in files, ``args.spooled``, while the block runs; None without such inputs.
-    ``args.spool_folder`` is a folder for other files of the run.
+    ``args.spool_folder()`` gives a folder for files of the run, which is made when it is needed.
     """
     args.spooled = None
-    with TemporaryDirectory(prefix="beam-joins-spool-") as args.spool_folder:
+    with ExitStack() as run:
+        args.spool_folder = cache(lambda: run.enter_context(TemporaryDirectory(prefix="beam-joins-spool-")))
         if args.inputs:
-            args.spooled = spooled(spec, args, None, args.spool_folder, most_rows)
+            args.spooled = spooled(spec, args, None, args.spool_folder(), most_rows)
         yield
 
 
