@@ -86,6 +86,11 @@ class Work:
         return self.kind in ("wide", "wide-large", "shop")
 
     @property
+    def by_place(self) -> bool:
+        """Whether rows are joined by their places, which are no keys."""
+        return self.kind in ("many", "many-hot")
+
+    @property
     def small_right(self) -> bool:
         """Whether the right table is one to broadcast."""
         return self.kind in ("uniform", "zipf", "wide", "shop")

@@ -49,7 +49,7 @@ class DistinctTable(GroupedTable):
         super().__init__(None)
         self._columns = None if columns is None else names_of_columns("columns", columns)
 
-    def prepare(self, of_table: TableType) -> list[str]:
+    def _names(self, of_table: TableType) -> list[str]:
         """The names of the columns; raises ``ValueError``."""
         if self._columns is not None:
             return self._columns
@@ -60,7 +60,7 @@ class DistinctTable(GroupedTable):
 
     def aggregation(self, of_table: TableType, functions: StageFunctions) -> Aggregation:
         """The rows of groups by the columns."""
-        return _Distinct(of_table, functions, self.prepare(of_table))
+        return _Distinct(of_table, functions, self._names(of_table))
 
 
 class _Distinct(Aggregation):

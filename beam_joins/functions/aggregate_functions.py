@@ -44,19 +44,19 @@ def count(of: Column | None = None, *, where: Column | None = None) -> Aggregate
     return Aggregate("count", of, where)
 
 
-def sum(of: Column, *, where: Column | None = None) -> Aggregate:  # noqa: A001, as in other libraries: the module is imported by its name
+def sum(of: Column, *, where: Column | None = None) -> Aggregate:  # noqa: A001, as in Polars: users name the module
     """The sum of the values, null for none: exact, of the types of :class:`~beam_joins.SumTable`."""
     return Aggregate("sum", of, where)
 
 
-def min(of: Column, *, where: Column | None = None) -> Aggregate:  # noqa: A001, as in other libraries: the module is imported by its name
+def min(of: Column, *, where: Column | None = None) -> Aggregate:  # noqa: A001, as in Polars: users name the module
     """The least value, null for none. Numbers, texts (by their UTF-8), bytes, dates and times have an order; NaN is the greatest
     number.
     """
     return Aggregate("min", of, where)
 
 
-def max(of: Column, *, where: Column | None = None) -> Aggregate:  # noqa: A001, as in other libraries: the module is imported by its name
+def max(of: Column, *, where: Column | None = None) -> Aggregate:  # noqa: A001, as in Polars: users name the module
     """The greatest value, null for none, in the order of :func:`min`."""
     return Aggregate("max", of, where)
 

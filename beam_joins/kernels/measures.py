@@ -4,19 +4,18 @@ Law: at every position the content of the result has the aggregates of the conte
 exactly what they brought.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
-from beam_joins.columns.sorting import combine_chunks, ends, ffill_index, gather, running_max, valid
+from beam_joins.columns.sorting import combine_chunks, ends, ffill_index, gather, valid
 from beam_joins.functions.aggregate_functions import Function
 from beam_joins.kernels.distinct_values import DistinctValues
 from beam_joins.kernels.groups import Groups
-from beam_joins.kernels.stream_time import EARLIEST
-from beam_joins.kernels.totals import latest, running_counts, running_sums_of, sum_type
+from beam_joins.kernels.totals import latest, running_counts, running_sums_of, sum_type, within_groups
 from beam_joins.keys.canonical import encode
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import VALUES, is_opaque, opaque_values, python_values
@@ -113,14 +112,16 @@ def step(
     if keeps_empty:
         existed |= np.append(False, exists[:-1])[: len(exists)][opens][of_opens] & ~groups.first[opens][of_opens]
     at = np.flatnonzero(groups.last & (exists | existed))
-    total = _Totals(state, rows, groups, sign, at, {n: kinds[n] for n in columns}, measures)
-    results = {name: total.result(name, measure, types[name]) for name, measure in measures.items()}
+    total = _Totals(state, rows, groups, sign, at, kinds, measures)
+    results = {
+        name: pa.array(number[at]) if measure.of is None else total.result(measure, types[name]) for name, measure in measures.items()
+    }
     new = _rows_of(results, types, kind, exists[at])
-    timestamp = latest(groups, exists, at) if keeps_empty else _latest_of_lives(groups, existed, exists, at)
+    timestamp = latest(groups, exists | existed, at, None if keeps_empty else groups.opens & ~existed)
     is_last = pa.array(ends(groups.code[at]))
     beside = {_ROWS: pa.array(number[at]).filter(is_last), **total.beside(is_last)}
     batch, after = groups.changes(at, new, timestamp, beside)
-    return batch, MeasuresState(after, *total.values_after())
+    return batch, MeasuresState(after, *total.after)
 
 
 def _rows_of(results: Mapping[str, pa.Array], types: Mapping[str, pa.DataType], kind: pa.DataType, exists: Bools) -> pa.Array:
@@ -129,15 +130,6 @@ def _rows_of(results: Mapping[str, pa.Array], types: Mapping[str, pa.DataType], 
         rows = (dict(zip(results, row, strict=True)) for row in zip(*columns, strict=True))
         return opaque_values([row if there else None for row, there in zip(rows, exists.tolist(), strict=True)])
     return pa.StructArray.from_arrays(list(results.values()), fields=list(kind), mask=pa.array(~exists))
-
-
-def _latest_of_lives(groups: Groups, existed: Bools, exists: Bools, at: Ints) -> Ints:
-    """The largest timestamp of a group since it has got its first row, up to each of ``at``."""
-    begun = np.repeat((existed | exists)[groups.last], np.diff(np.append(np.flatnonzero(groups.opens), len(exists))))
-    time = np.where(begun, groups.timestamp, EARLIEST)
-    continued = groups.first & (groups.remembered >= 0)
-    time[continued] = np.maximum(time[continued], groups.time[groups.remembered[continued]])
-    return running_max(groups.first | (groups.opens & ~existed), time)[at]
 
 
 class _Totals:
@@ -153,13 +145,13 @@ class _Totals:
         kinds: Mapping[int, pa.DataType],
         measures: Mapping[str, Measure],
     ) -> None:
-        self._groups, self._at, self._number = groups, at, sign
-        self._rows = running_counts(sign, groups, groups.before_in(_ROWS, pa.int64()))[at]
-        self._kinds, self._counts, self._sums, self._exact = kinds, dict[int, Ints](), dict[int, pa.Array](), dict[int, Any]()
+        self._groups, self._at = groups, at
+        self._counts, self._sums, self._exact = dict[int, Ints](), dict[int, pa.Array](), dict[int, Any]()
         self._distinct, self._extremes = dict[int, Ints](), dict[tuple[int, bool], pa.Array]()
         summed = {measure.of for measure in measures.values() if measure.function in ("sum", "mean")}
         of_values = [n for n in kinds if any(measure.of == n and measure.is_of_values for measure in measures.values())]
-        self._after: list[Arrangement] = []
+        self.after: list[Arrangement] = []
+        """The values of the columns whose values matter."""
         for n, kind in kinds.items():
             values = combine_chunks(rows[members_column(n)]).take(pa.array(groups.by))
             counted = np.where(valid(values), sign, 0)
@@ -168,7 +160,7 @@ class _Totals:
                 before, exact = groups.before_in(f"sum {n}", sum_type(kind)), groups.before_in(f"exact {n}", pa.binary())
                 self._sums[n], self._exact[n] = running_sums_of(values, sum_type(kind), counted, groups, at, before, exact.to_pylist())
             if n in of_values:
-                held = state[1 + len(self._after)] if len(state) > 1 else Arrangement()
+                held = state[1 + len(self.after)] if len(state) > 1 else Arrangement()
                 distinct = DistinctValues(held, groups, values, counted)
                 self._count_distinct(n, distinct)
                 for is_greatest in (False, True):
@@ -176,23 +168,18 @@ class _Totals:
                     if any(measure.of == n and measure.function == ("max" if is_greatest else "min") for measure in measures.values()):
                         found, index = distinct.extreme(groups.before_in(name, kind), greatest=is_greatest)
                         self._extremes[n, is_greatest] = gather(found, index[at])
-                self._after.append(distinct.after())
+                self.after.append(distinct.after())
 
     def _count_distinct(self, n: int, distinct: DistinctValues) -> None:
-        changes = np.zeros(len(self._number), np.int64)
+        changes = np.zeros(len(self._groups.by), np.int64)
         np.add.at(changes, *distinct.changes_of_count())
         before = self._groups.before_in(f"distinct {n}", pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        begins = np.flatnonzero(self._groups.first)
-        changes[begins] += before
-        numbers = np.cumsum(changes)
-        numbers -= np.repeat((numbers - changes)[begins], np.diff(np.append(begins, len(numbers))))
-        self._distinct[n] = numbers[self._at]
+        self._distinct[n] = within_groups(changes, before, self._groups.first)[self._at]
 
-    def result(self, name: str, measure: Measure, kind: pa.DataType) -> pa.Array:
-        """The results of a measure."""
+    def result(self, measure: Measure, kind: pa.DataType) -> pa.Array:
+        """The results of a measure of values."""
         n = measure.of
-        if n is None:
-            return pa.array(self._rows)
+        assert n is not None
         if measure.function == "count_distinct":
             return pa.array(self._distinct[n])
         count = self._counts[n][self._at]
@@ -218,10 +205,6 @@ class _Totals:
         for (n, is_greatest), values in self._extremes.items():
             columns[f"{'greatest' if is_greatest else 'least'} {n}"] = values.filter(is_last)
         return columns
-
-    def values_after(self) -> Sequence[Arrangement]:
-        """The values of the columns whose values matter."""
-        return self._after
 
 
 def _means(sums: pa.Array, count: Ints, kind: pa.DataType) -> pa.Array:

@@ -74,13 +74,15 @@ def running_counts(sign: Ints, groups: Groups, before: pa.Array) -> Ints:
     return _whole_sums(np.ones(len(sign), np.int64), sign, groups, before)
 
 
-def latest(groups: Groups, present: Bools, at: Ints) -> Ints:
-    """The largest timestamp of a group up to each of ``at``, from the position on at which it has a row."""
+def latest(groups: Groups, present: Bools, at: Ints, begins: Bools | None = None) -> Ints:
+    """The largest timestamp of a group up to each of ``at``, from the position on at which it has a row; ``begins`` are the rows
+    at which a group without rows has one again.
+    """
     begun = np.repeat(present[groups.last], np.diff(np.append(np.flatnonzero(groups.opens), len(present))))
     time = np.where(begun, groups.timestamp, EARLIEST)
     continued = groups.first & (groups.remembered >= 0)
     time[continued] = np.maximum(time[continued], groups.time[groups.remembered[continued]])
-    return running_max(groups.first, time)[at]
+    return running_max(groups.first if begins is None else groups.first | begins, time)[at]
 
 
 def running_sums_of(
@@ -181,14 +183,15 @@ def _whole_sums(numbers: npt.NDArray[np.int64], sign: Ints, groups: Groups, befo
     if not len(numbers):
         return numbers
     earlier = before.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    high, low = (_from_zero(half(numbers) * sign, half(earlier), groups.first) for half in (_high, _low))
+    high, low = (within_groups(half(numbers) * sign, half(earlier), groups.first) for half in (_high, _low))
     high += low >> _HALF
     if ((high != high.astype(np.int32)) & groups.last).any():
         raise ValueError("a sum of whole numbers does not fit in 64 bits: make the values decimals or fractions")
     return (high << _HALF) | (low & _LOW)
 
 
-def _from_zero(numbers: Ints, before: Ints, first: Bools) -> Ints:
+def within_groups(numbers: Ints, before: Ints, first: Bools) -> Ints:
+    """The running sums of numbers within each group, from what it had ``before`` on; the numbers are changed."""
     begins = np.flatnonzero(first)
     numbers[begins] += before
     sums = np.cumsum(numbers)

@@ -70,7 +70,7 @@ def _tables(work: str, sources: list[Any], functions: Functions, how: How) -> An
     if work == "tables":
         joined = tuple(tables) | TableTableJoin(_JOINERS[work, functions], how="outer", schema=_values(work, functions))
         return joined | beam.Map(_changes("a", "b"))
-    if WORKS[work].kind in ("many", "many-hot"):
+    if WORKS[work].by_place:
         return tuple(tables) | ManyToManyJoin({"a": "left.a", "b": "right.b"}, on="place") | beam.Map(_pairs)
     if work == "tables-four":
         names = WORKS[work].tables

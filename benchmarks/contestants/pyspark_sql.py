@@ -277,7 +277,7 @@ def compute(asked: Task, compilers: str) -> None:
 def _read(session: SparkSession, asked: Task, table: str) -> DataFrame:
     work, path = WORKS[asked.work], str(asked.data / table)
     if not work.wide:
-        place = "place long, " if work.kind in ("many", "many-hot") else ""
+        place = "place long, " if work.by_place else ""
         return session.read.schema(place + _SCHEMAS[table]).parquet(path)
     reader = session.read.schema(", ".join(f"{name} {type_}" for name, type_ in RAW[table].items()))
     rows = reader.parquet(path) if work.reads == "parquet" else reader.json(path)
