@@ -10,6 +10,7 @@ from typing import Final
 
 from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
 from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.result_groups import GROUP_OPTIONS, add_group_options
 from beam_joins.pipelines.commands.run_command import run_command
 
 PROGRAM: Final = program("table")
@@ -42,6 +43,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMNS",
         help="the columns of the result: id, name as customer, * for all columns (default: %(default)s)",
     )
+    add_group_options(parser)
 
 
 TABLE: Final = CommandSpec(
@@ -51,7 +53,7 @@ TABLE: Final = CommandSpec(
     examples=EXAMPLES,
     add_options=_add_options,
     select=lambda args: args.select,
-    fixed=("select",),
+    fixed=("select", *GROUP_OPTIONS),
 )
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ from typing import Any
 
 from beam_joins.functions.aggregate_functions import Aggregate, aggregates_of
 from beam_joins.kernels.fold import Fold
+from beam_joins.options.aggregate_types import Kept
 from beam_joins.transforms.engine.construction.option_checks import OF_AGGREGATE, choice, function, initial_of
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.grouping import Aggregation, Folded, GroupedTable, OfRow, require_columns_kept
-from beam_joins.transforms.engine.measured_groups import Kept, Measured
+from beam_joins.transforms.engine.measured_groups import Measured
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 
 

@@ -2,10 +2,11 @@
 
 from beam_joins.functions.aggregate_functions import Aggregate
 from beam_joins.functions.fields import of_row
+from beam_joins.options.aggregate_types import Kept
 from beam_joins.transforms.engine.construction.option_checks import choice
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.transforms.engine.grouping import Aggregation, GroupedTable, Grouping, OfRow, Total, require_columns_kept
-from beam_joins.transforms.engine.measured_groups import Kept, Single
+from beam_joins.transforms.engine.measured_groups import Single
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 
 

@@ -102,4 +102,5 @@ def _elements(rows: Any, of_table: TableType) -> Iterator[Any]:
         pairs = zip(keys_in_python(key, of_table), python_values(value), strict=True)
         yield from map(timestamped, pairs, timestamp.to_pylist())
     elif len(key):
+        key = pa.nulls(len(key)) if of_table.is_total else key
         yield pa.record_batch([key, value, times_or_null(timestamp)], names=["key", "value", "timestamp"])

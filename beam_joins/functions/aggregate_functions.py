@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from beam_joins.functions.fields import of_row
 from beam_joins.functions.user_functions import require_takes
+from beam_joins.options.aggregate_types import AggregateName
 
-Function = Literal["count", "sum", "min", "max", "mean", "count_distinct"]
-"""All functions."""
 Column: TypeAlias = str | Callable[..., Any]
 """A column of the values by its name, or a function of key and value, or a vectorized function of the values."""
 
@@ -20,13 +19,13 @@ _TEXT = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*")
 class Aggregate:
     """An aggregate: its function, the values that it is ``of``, ``None`` for the rows, and which rows count."""
 
-    function: Function
+    function: AggregateName
     of: Column | None = None
     where: Column | None = None
 
     def __post_init__(self) -> None:
-        if self.function not in get_args(Function):
-            raise ValueError(f"{self.function!r} is no aggregate: choose one of {', '.join(get_args(Function))}")
+        if self.function not in get_args(AggregateName):
+            raise ValueError(f"{self.function!r} is no aggregate: choose one of {', '.join(get_args(AggregateName))}")
         if self.of is None and self.function != "count":
             raise ValueError(f"{self.function}() is of values: name their column, as in {self.function}('amount')")
         for option, column in (("of", self.of), ("where", self.where)):
@@ -73,6 +72,11 @@ def count_distinct(of: Column, *, where: Column | None = None) -> Aggregate:
     return Aggregate("count_distinct", of, where)
 
 
+def aggregate_named(function: str, column: str) -> Aggregate:
+    """The aggregate of a column by the names of both; of the rows for no column, or ``*``. Raises ``ValueError``."""
+    return Aggregate(function, None if column in ("", "*") else column)  # type: ignore[arg-type]  # it is checked there
+
+
 def aggregates_of(option: str, given: Any) -> dict[str, Aggregate]:
     """The aggregates of an option by the columns of the result: objects of this module, or texts such as ``"sum(amount)"``. Raises
     ``ValueError``.
@@ -97,5 +101,4 @@ def _aggregate(option: str, name: str, given: Any) -> Aggregate:
     match = _TEXT.fullmatch(given) if isinstance(given, str) else None
     if match is None:
         raise ValueError(f"{option}={{{name!r}: {given!r}}}: give an aggregate, such as sum('amount'), or its text, 'sum(amount)'")
-    function, column = match[1], match[2]
-    return Aggregate(function, None if column in ("", "*") else column)  # type: ignore[arg-type]  # it is checked there
+    return aggregate_named(match[1], match[2])

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from beam_joins.columns.sorting import combine_chunks, ends, ffill_index, gather, valid
-from beam_joins.functions.aggregate_functions import Function
 from beam_joins.kernels.distinct_values import DistinctValues
 from beam_joins.kernels.groups import Groups
 from beam_joins.kernels.totals import latest, running_counts, running_sums_of, sum_type, within_groups
@@ -20,6 +19,7 @@ from beam_joins.keys.canonical import encode
 from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import VALUES, is_opaque, opaque_values, python_values
 from beam_joins.keys.ordering_bytes import ordering_bytes
+from beam_joins.options.aggregate_types import AggregateName
 from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.batch import ChangeBatch
 
@@ -32,7 +32,7 @@ _ROWS: Final = "rows"
 class Measure(NamedTuple):
     """An aggregate: its function, and the number of the column of members whose values it takes; ``None``: it counts rows."""
 
-    function: Function
+    function: AggregateName
     of: int | None = None
 
     @property

@@ -17,6 +17,7 @@ from beam_joins.pipelines.commands.reader_options import (
     take_defaults,
     take_snapshots,
 )
+from beam_joins.pipelines.commands.result_groups import ResultGroups
 from beam_joins.pipelines.commands.result_options import add_result_options
 from beam_joins.pipelines.commands.spooled_inputs import take_addresses
 from beam_joins.pipelines.systems.inputs import FORMS
@@ -59,7 +60,7 @@ def what_is_made(spec: CommandSpec, args: argparse.Namespace) -> dict[str, Any]:
     """
     values = {name: value for name in _OF_JOB if (value := getattr(args, name, None)) is not None}
     made = {"select": spec.select(args), "keeps": spec.keeps(args), "reports": bool(args.report)}
-    return {**made, **values, "foreign_key": names_in(getattr(args, "foreign_key", None) or "")}
+    return {**made, **values, "foreign_key": names_in(getattr(args, "foreign_key", None) or ""), "groups": ResultGroups.of(args)}
 
 
 def parser_of(spec: CommandSpec) -> Parser:

@@ -20,6 +20,7 @@ from beam_joins.pipelines.changelogs.snapshot_times import times_in_paths
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, CommandSpec
 from beam_joins.pipelines.commands.exports import Exports
+from beam_joins.pipelines.commands.grouped_rows import result_rows
 from beam_joins.pipelines.commands.incremental_state import CommandMemory, memory_of, state_name
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.job_checks import check
@@ -32,7 +33,6 @@ from beam_joins.pipelines.commands.result_options import (
     of_run,
     refuse_read,
 )
-from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.commands.spooled_inputs import spooled
 from beam_joins.pipelines.commands.summary import LATE, STALE, Summary
 from beam_joins.pipelines.formats.file_parts import File
@@ -241,7 +241,7 @@ class IncrementalRuns:
                 f"{path} is there already, and is not of a run with {self._args.state_dir}: name another folder for the "
                 "changes, or move it away"
             )
-        return ResultRows(job).output(name, f"--{name}", path, "rows" if name == LATEST else changes_as(self._args), place)
+        return result_rows(job).output(name, f"--{name}", path, "rows" if name == LATEST else changes_as(self._args), place)
 
 
 def _refuse_late(tallies: Sequence[Tally]) -> None:

@@ -19,6 +19,7 @@ from beam_joins.pipelines.changelogs.row_types import AlteredColumn, altered_col
 from beam_joins.pipelines.changelogs.time_units import remarks_on
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LACKING, CommandSpec
+from beam_joins.pipelines.commands.result_groups import ResultGroups
 from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
 from beam_joins.pipelines.commands.summary import Summary
@@ -58,6 +59,8 @@ class Job:
     """The columns of the left rows with the key of a right row; empty: the keys are joined."""
     keeps: AtLeast | None = None
     """Which rows of the first changelog are in its table; None: all."""
+    groups: ResultGroups | None = None
+    """The groups of the rows, whose aggregates are the result."""
     on_bad_record: OnBadRecord
     emit: Emit | None = None
     """Which records are changes of their tables, ``None`` where nobody says it."""
@@ -136,10 +139,13 @@ class Job:
     def title(self) -> str:
         """The title of the result, with the names of its files: ``Left join of orders.jsonl and customers.jsonl``."""
         files = [_in_words(changelog) for changelog in self.changelogs]
-        return f"{self.how.capitalize()} join of {' and '.join(files)}" if len(files) > 1 else f"Table of {files[0]}"
+        table = f"{self.how.capitalize()} join of {' and '.join(files)}" if len(files) > 1 else f"Table of {files[0]}"
+        return table if self.groups is None else f"{table}, {self.groups}"
 
     def key_names(self) -> list[str]:
         """The columns of the key of a row of the result, as they are called there."""
+        if self.groups is not None:
+            return list(self.groups.by)
         named = dict(share.columns or ()) if (share := self.shares.get(0)) is not None else {}
         return [named.get(column, column) for column in self.changelogs[0].columns.key]
 
@@ -352,7 +358,7 @@ class Job:
     @property
     def has_combined_keys(self) -> bool:
         """Whether a row of the result has the key of a right row beside the key of a left row, each of them possibly missing."""
-        return bool(self.foreign_key) and 0 in LACKING.get(self.how, ())
+        return bool(self.foreign_key) and 0 in LACKING.get(self.how, ()) and self.groups is None
 
     def all_again(self) -> str:
         """The options that read all changelogs again."""

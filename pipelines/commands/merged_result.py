@@ -4,14 +4,14 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import LACKING, TO
+from beam_joins.pipelines.commands.grouped_rows import result_rows
 from beam_joins.pipelines.commands.job import Job
-from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.formats.output_records import merged_changes
 from beam_joins.pipelines.results.merge_once import MergedTable
 from beam_joins.pipelines.results.output_files import Output
@@ -19,6 +19,8 @@ from beam_joins.pipelines.results.run_mark import REPLACED, Mark, NotAsLeft, Run
 from beam_joins.pipelines.systems.targets import Target
 from beam_joins.transforms.connect.runs import StateFolder
 from beam_joins.transforms.connect.tables import TableType
+
+_NO_KEY: Final = ("a total over all rows has none", "groups with --null-groups=keep have nulls in theirs")
 
 
 class MergedResult:
@@ -38,7 +40,7 @@ class MergedResult:
 
     def output(self, job: Job) -> Output:
         """The changes that are merged. Raises InputError for columns that the table does not take."""
-        return ResultRows(job).output(TO, "--to", self.file, "table")
+        return result_rows(job).output(TO, "--to", self.file, "table")
 
     def looked_at(self, job: Job, inputs: Mapping[str, Any] | None) -> str:
         """The line of a dry run on the table, which is checked if it exists; ``inputs`` are those of the state after the last run.
@@ -134,7 +136,9 @@ class MergedResult:
             raise InputError(
                 f"--to: --how {job.how} with --foreign-key keeps right rows without a left one, which have no key in the table"
             )
-        rows = ResultRows(job).plain_rows("--to", "table")
+        if job.groups is not None and (not job.groups.by or job.groups.null == "keep"):
+            raise InputError(f"--to: a table needs a key, and {_NO_KEY[bool(job.groups.by)]}: write files with --latest and --changes")
+        rows = result_rows(job).plain_rows("--to", "table")
         try:
             return self._target.table(TableType(rows.key_type, pa.struct(list(rows.schema))), job.key_names())
         except InputError:

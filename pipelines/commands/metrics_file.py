@@ -13,8 +13,7 @@ from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import os_sentence, writing
 from beam_joins.pipelines.commands.command_spec import CommandSpec
 from beam_joins.pipelines.commands.exported_run import ExportedRun, Outcome
-from beam_joins.pipelines.commands.summary import JOIN, LATE, REASONS, Summary
-from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY
+from beam_joins.pipelines.commands.summary import GROUPS, JOIN, LATE, OF_RESULT, REASONS, Summary
 from beam_joins.transforms.connect.metrics import ABSENT_DELETES
 
 with needs("prometheus"):
@@ -125,12 +124,14 @@ class MetricsFile:
         for side in self._spec.sides:
             name = side.path_option
             yield Sample("records_read_total", (name,), 0)
-            reasons = (reason for reason in REASONS if reason != NULL_FOREIGN_KEY)
+            reasons = (reason for reason in REASONS if reason not in OF_RESULT)
             yield from (Sample("records_dropped_total", (name, _stage(side.name, reason), reason), 0) for reason in reasons)
             yield from (Sample("records_late_total", (name, reason), 0) for reason in LATE)
             yield Sample("records_passed_over_total", (name, ABSENT_DELETES.name), 0)
-        if len(self._spec.sides) > 1:
-            yield Sample("records_dropped_total", (self._spec.sides[0].path_option, JOIN, NULL_FOREIGN_KEY), 0)
+        is_made = {JOIN: len(self._spec.sides) > 1, GROUPS: "aggregate" in self._spec.fixed}
+        for reason, place in OF_RESULT.items():
+            if is_made[place]:
+                yield Sample("records_dropped_total", (self._spec.sides[0].path_option, place, reason), 0)
 
     def _counted(self, data: Mapping[str, Any]) -> Iterator[Sample]:
         """The counts of the summary for programs."""
@@ -145,8 +146,9 @@ class MetricsFile:
             for rows in ("rows", "unmatched_rows", "unreferring_rows"):
                 if rows in counts:
                     yield Sample(f"table_{rows}", (name,), counts[rows])
-        for reason, records in data["dropped_by_join_records"].items():
-            yield Sample("records_dropped_total", (self._spec.sides[0].path_option, JOIN, reason), records)
+        for place in OF_RESULT.values():
+            for reason, records in data[f"dropped_by_{place}_records"].items():
+                yield Sample("records_dropped_total", (self._spec.sides[0].path_option, place, reason), records)
         for name, output in data["outputs"].items():
             yield Sample("records_written_total", (name,), output["written_records"])
             if "size_bytes" in output:

@@ -132,8 +132,17 @@ class ResultRows:
             raise
         except ValueError as error:
             raise InputError(f"{option}: {path}: {error}") from error
-        if not has_texts:
-            return made(records, row=_Steps((_typed_columns, self._with_numbers)) if of_json and as_ == "upserts" else _typed_columns)
+        if of_texts:
+            return made(records, row=_Steps((_json_texts, self._json_rows.in_json)))
+        with_numbers_in_json = of_json and as_ == "upserts" and not has_texts
+        return made(records, row=_Steps((self.typed, self._with_numbers)) if with_numbers_in_json else self.typed)
+
+    @property
+    def typed(self) -> Callable[[pa.StructArray], pa.StructArray]:
+        """Gives the rows of values in typed columns; it raises InputError for a row of earlier runs that does not fit."""
+        return _Steps((_json_texts, self._json_rows.in_types)) if JSON in self.job.result_forms else _typed_columns
+
+    @property
+    def _json_rows(self) -> JsonRows:
         remedy = f"give {self.job.all_again()}, which reads the rows again"
-        rows = JsonRows(self._columns, remedy, are_stored=any(self.job.stored or ()))
-        return made(records, row=_Steps((_json_texts, rows.in_json if of_texts else rows.in_types)))
+        return JsonRows(self._columns, remedy, are_stored=any(self.job.stored or ()))

@@ -16,13 +16,13 @@ from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
 from beam_joins.pipelines.commands.absent_defaults import without_absent_defaults
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, CommandSpec, Side
+from beam_joins.pipelines.commands.grouped_rows import result_rows
 from beam_joins.pipelines.commands.incremental_state import CommandMemory
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.job_checks import check
 from beam_joins.pipelines.commands.pipeline import run_job
 from beam_joins.pipelines.commands.reader_options import columns_of
 from beam_joins.pipelines.commands.result_options import changes_as, changes_pattern, descriptions, refuse_same
-from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.formats.output_records import Made
 from beam_joins.pipelines.results.output_files import Output, Staging, absent_folders, check_output, split_suffix
 from beam_joins.pipelines.results.paths_in_use import refuse_inputs
@@ -73,7 +73,7 @@ def job_alone(
     )
     check(job, in_runs=bool(args.state_dir))
     as_: dict[str, Made] = {CHANGES: changes_as(args), LATEST: "rows"}
-    rows = ResultRows(job)
+    rows = result_rows(job)
     return job, tuple(rows.output(name, flags[name], path, as_[name]) for name, path in written.items())
 
 

@@ -14,7 +14,7 @@ from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED
 from beam_joins.pipelines.commands.command_spec import LATEST, TO, CommandSpec
 from beam_joins.pipelines.commands.run_progress import Step, watched_of
 from beam_joins.pipelines.commands.standard_streams import STANDARD
-from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY, Tally, add_up
+from beam_joins.pipelines.results.counts import NULL_FOREIGN_KEY, NULL_GROUP, Tally, add_up
 from beam_joins.pipelines.results.write_parts import Report
 from beam_joins.transforms.connect.metrics import ABSENT_DELETES, SUPERSEDED_ROWS
 
@@ -27,6 +27,7 @@ REASONS: Final = {
     "ambiguous_position": "other records of one key and position: the last in time counts, then the last in the files (in a "
     "change feed an upsert); give a finer order: {flag} commit_lsn,lsn",
     "null_foreign_key": "{unreferring}",
+    "null_group": "with a null in a column of the group: --null-groups=keep makes groups of them",
     "no_earlier_row": "left large values out that did not change, and no earlier row has them",
 }
 PASSED_OVER: Final = {
@@ -48,6 +49,9 @@ MATCHED: Final = "matched"
 UNREFERRING: Final = "unreferring"
 _NOT_DROPPED: Final = frozenset({READ, ROWS, MATCHED, UNREFERRING, AHEAD, *LATE, *UNPAIRED})
 JOIN: Final = "join"
+GROUPS: Final = "groups"
+OF_RESULT: Final = {NULL_FOREIGN_KEY: JOIN, NULL_GROUP: GROUPS}
+"""The reasons for which the steps behind the tables leave rows out, and these steps."""
 
 
 class StageFigures(NamedTuple):
@@ -151,7 +155,10 @@ class Summary:
         return {
             "command": self.spec.command,
             "inputs": inputs,
-            "dropped_by_join_records": {tally.what: tally.records for tally in dropped if tally.place == JOIN},
+            **{
+                f"dropped_by_{place}_records": {tally.what: tally.records for tally in dropped if tally.place == place}
+                for place in OF_RESULT.values()
+            },
             "outputs": {
                 output: {"written_records": self.written(output), "paths": list(paths)}
                 | ({} if output == TO or STANDARD in paths else {"size_bytes": _bytes(paths)})
@@ -227,7 +234,12 @@ class Summary:
             if each.whole_rows
         ]
         steps = {} if self.watched.engine is None else self.watched.engine.steps
-        labels = {**{side.capitalize(): f"table of {side}" for side in self.sides}, "Join": "join", "Latest": "final table"}
+        labels = {
+            **{side.capitalize(): f"table of {side}" for side in self.sides},
+            "Join": "join",
+            "Groups": "groups",
+            "Latest": "final table",
+        }
         timed = [(label, step, steps[step]) for step, label in labels.items() if step in steps]
         written = {output: sum(part.seconds for part in self._parts if part.output == output) for output in self.files}
         return [
@@ -269,7 +281,7 @@ class Summary:
         return self._sorted([*skipped, *(tally for tally in counted if tally.records)])
 
     def _sorted(self, tallies: Iterable[Tally]) -> list[Tally]:
-        return sorted(tallies, key=lambda tally: ([*self.sides, JOIN].index(tally.place), tally.what))
+        return sorted(tallies, key=lambda tally: ([*self.sides, *OF_RESULT.values()].index(tally.place), tally.what))
 
 
 def _line(what: str, count: int) -> str:

@@ -83,8 +83,12 @@ def change_columns(batch: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.
 
 
 def fitted(columns: Sequence[pa.Array], schema: pa.Schema) -> list[pa.Array]:
-    """The columns in the types of a schema."""
-    return [column.cast(field.type) for column, field in zip(columns, schema, strict=True)]
+    """The columns in the types of a schema; the key of a total is null there."""
+    return [_fitted(column, field.type) for column, field in zip(columns, schema, strict=True)]
+
+
+def _fitted(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return pa.nulls(len(column)) if pa.types.is_null(kind) else column.cast(kind)
 
 
 def _operations(old: pa.Array, new: pa.Array) -> pa.Array:

@@ -17,6 +17,7 @@ from beam_joins.keys.key_columns import Bools
 EXAMPLES: Final = 3
 """The number of counted records that are kept as examples."""
 NULL_FOREIGN_KEY: Final = "null_foreign_key"
+NULL_GROUP: Final = "null_group"
 
 
 class Tally(NamedTuple):

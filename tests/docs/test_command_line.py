@@ -18,7 +18,7 @@ from beam_joins.transforms.connect.files import read_whole, write_whole
 from tests.docs.page import DOCS, blocks
 from tests.object_store import Store
 
-PAGES = {"tutorial.md": (3, 5), "command_line.md": (3, 5), "in_the_cloud.md": (1, 1)}
+PAGES = {"tutorial.md": (3, 5), "command_line.md": (4, 6), "in_the_cloud.md": (1, 1)}
 """How many commands each page has, and how much of what comes out it shows."""
 INSTALL = ("python3.11 -m venv", "pip install")
 NIGHTS = {  # a customer is renamed, one removed, and one comes back
@@ -84,7 +84,7 @@ def test_the_demo_writes_the_files_of_the_tutorial_and_makes_its_runs(
     assert "folder is there already: name another folder, or remove it" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("number", "results"), [(0, ["changes.jsonl", "now.jsonl"]), (1, ["table.jsonl"])])
+@pytest.mark.parametrize(("number", "results"), [(0, ["changes.jsonl", "now.jsonl"]), (1, ["table.jsonl"]), (2, ["delays.jsonl"])])
 def test_a_program_of_the_page_writes_the_bytes_of_the_command_above_it(
     number: int, results: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_engine: None
 ) -> None:
@@ -101,7 +101,7 @@ def test_the_program_of_the_page_for_the_sample_writes_the_bytes_of_the_command(
     assert programs.main(["sample", "--orders", "2000", "--out", "sample-data"]) == 0
     inputs = {f"sample-data/{name}.jsonl": Path(f"sample-data/{name}.jsonl").read_text() for name in ("orders", "customers")}
     results = [f"orders-out/{name}.jsonl" for name in ("enriched", "latest")]
-    _require_same_bytes("beam-joins orders", _programs()[2], inputs, results, tmp_path, monkeypatch)
+    _require_same_bytes("beam-joins orders", _programs()[3], inputs, results, tmp_path, monkeypatch)
 
 
 def _programs() -> list[str]:

@@ -6,13 +6,16 @@ from decimal import Decimal
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import AggregateTable, CountTable, SumTable, TableFromChangelog, TableToChanges, vectorized
+from beam_joins import AggregateTable, CountTable, LatestTable, SumTable, TableFromChangelog, TableToChanges, vectorized
 from beam_joins import aggregates as agg
+from beam_joins.elements.iso_times import NO_TIME
+from beam_joins.io import WriteChangelog
 from tests.pipelines.streaming.jobs import Append, written
 
 ROWS = [
@@ -124,7 +127,7 @@ def test_a_total_has_a_row_from_the_start(direct, form, rows):
     with direct() as p:
         total = table(p, form if rows else "columns", rows) | AggregateTable({"n": "count()", "least": "min(pay)"})
         none, one, two = {"n": 0, "least": None}, {"n": 1, "least": 5}, {"n": 2, "least": 5}
-        begin = ((), None, none, -(2**63))
+        begin = ((), None, none, NO_TIME)
         expected = [begin, ((), none, one, 1), ((), one, two, 2)] if rows else [begin]
         assert_that(changes(total), equal_to(expected))
 
@@ -164,7 +167,20 @@ def test_a_total_begins_once_in_incremental_runs(tmp_path, runs):
             total = table(p, "columns", rows) | AggregateTable({"n": "count()", "most": "max(pay)"})
             _ = changes(total) | beam.Map(list) | beam.ParDo(Append(out))
     none, one, two = {"n": 0, "most": None}, {"n": 1, "most": 0}, {"n": 2, "most": 1}
-    assert sorted(written(out), key=lambda line: line[-1]) == [[[], None, none, -(2**63)], [[], none, one, 0], [[], one, two, 1]]
+    assert sorted(written(out), key=lambda line: line[-1]) == [[[], None, none, NO_TIME], [[], none, one, 0], [[], one, two, 1]]
+
+
+def test_a_total_of_columns_is_written_without_a_key(direct, tmp_path):
+    with direct() as p:
+        total = table(p, "columns", ROWS[:2]) | AggregateTable({"n": agg.count(), "pay": agg.sum("pay")})
+        latest = total | LatestTable() | beam.Map(lambda rows: rows.to_pylist())
+        assert_that(latest, equal_to([[{"key": None, "value": {"n": 2, "pay": 12}, "timestamp": 2}]]))
+        for records in ("rows", "upserts", "changes"):
+            _ = total | f"to {records}" >> WriteChangelog(f"{tmp_path}/{records}.parquet", records=records)
+    lines = {each.stem: pq.read_table(each).to_pylist() for each in tmp_path.glob("*.parquet")}
+    assert lines["rows"] == [{"n": 2, "pay": 12}]
+    assert [(line["n"], line["pay"], line["position"]) for line in lines["upserts"]] == [(0, None, NO_TIME), (1, 5, 1), (2, 12, 2)]
+    assert [(line["key"], line["new"]) for line in lines["changes"]][-1] == (None, {"n": 2, "pay": 12})
 
 
 def test_a_condition_that_raises_leaves_its_row_out(direct):

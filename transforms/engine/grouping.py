@@ -25,7 +25,7 @@ from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.construction.input_checks import require_global, require_tables
 from beam_joins.transforms.engine.construction.output_types import TableInput
-from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.table_type import TOTAL_KEY, WHOLE, TableType, as_table, physical_of, table_type
 from beam_joins.transforms.engine.stages.each_value import each_value
 from beam_joins.transforms.engine.stages.replay import Replay, Route
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
@@ -228,8 +228,15 @@ class GroupedTable(MakesTable[TableInput]):
             stored={MEMBERS: made.stored},
         )
         handling.collect(routed, replayed)
-        group, value = (Any if is_opaque(kind) else kind for kind in (grouping.group_type, made.type))
-        return as_table(replayed[MAIN], TableType(group, value, of_table.order), WHOLE), self.all_dropped(routed)
+        return as_table(replayed[MAIN], self._type_of(made, of_table), WHOLE), self.all_dropped(routed)
+
+    def result_type(self, of_table: TableType) -> TableType:
+        """The type of the result for a table of this type. Raises ``ValueError``."""
+        return self._type_of(self.aggregation(of_table, StageFunctions(type(self).__name__, None)), of_table)
+
+    def _type_of(self, made: "Aggregation", of_table: TableType) -> TableType:
+        group, value = (Any if is_opaque(kind) else kind for kind in (made.grouping.group_type, made.type))
+        return TableType(TOTAL_KEY if self._group_by is None else group, value, of_table.order)
 
 
 class Aggregation:

@@ -1,7 +1,7 @@
 """Groups of a table with several aggregates, or with one that is a count or a sum."""
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins.columns.sorting import combine_chunks, valid
+from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.functions.aggregate_functions import Aggregate
 from beam_joins.kernels import measures
 from beam_joins.kernels.filter import with_values
 from beam_joins.kernels.measures import Measure, MeasuresState, members_column
-from beam_joins.kernels.stream_time import EARLIEST
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.opaque import is_opaque, opaque_encoded, opaque_values, python_values
 from beam_joins.tables.batch import ChangeBatch
@@ -23,9 +23,6 @@ from beam_joins.transforms.engine.grouping import MEMBERS, AggregatedColumn, Agg
 from beam_joins.transforms.engine.stages.replay import Route
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.turns.operator import Turn
-
-Kept = Literal["drop", "keep"]
-"""What becomes of groups without rows, and of rows whose group is null."""
 
 
 class Measured(Aggregation):
@@ -77,8 +74,8 @@ class Measured(Aggregation):
         group = opaque_encoded([measures.TOTAL])
         columns = {
             "group": group,
-            "timestamp": pa.array([EARLIEST]),
-            "position": pa.array([EARLIEST]),
+            "timestamp": pa.array([NO_TIME]),
+            "position": pa.array([NO_TIME]),
             "enters": pa.nulls(1, pa.bool_()),
         }
         columns |= {members_column(n): pa.nulls(1, kind) for n, kind in enumerate(self._kinds)}

@@ -24,7 +24,8 @@ class PlainRows:
     The key's columns are named as ``key`` says, by default as the columns that it was made of, ``key`` where
     there was one. A column of the value that has the name of one of the key gives way to it. A value that is
     no struct is the column ``value``. ``stored`` gives the type of a column of this name and type, by default that
-    type. Rows ``without_key`` have the columns of the value alone.
+    type. Rows ``without_key`` have the columns of the value alone, as those of a total have, whose key is null where it is a
+    column.
 
     >>> rows = PlainRows("Write", TableType(pa.int64(), pa.struct([("id", pa.int64()), ("n", pa.string())])), "id")
     >>> rows.schema.names
@@ -52,7 +53,7 @@ class PlainRows:
                 " key= of columns by name"
             )
         self.nullable_key = is_combined(of_table.key_column)
-        parts = [] if without_key else _parts(of_table.key_column)
+        parts = [] if without_key or of_table.is_total else _parts(of_table.key_column)
         key_names = (key,) if isinstance(key, str) else tuple(key or (name for name, _ in parts))
         if len(key_names) != len(parts):
             raise ValueError(
@@ -60,7 +61,7 @@ class PlainRows:
                 f"{', '.join(name for name, _ in parts)}"
             )
         self.keys = key_names
-        self.key_type = stored("key", _storage(of_table.key_column))
+        self.key_type = pa.null() if of_table.is_total else stored("key", _storage(of_table.key_column))
         value = of_table.value_column
         self._is_struct = pa.types.is_struct(value)
         fields = list(value) if self._is_struct else [pa.field("value", value)]

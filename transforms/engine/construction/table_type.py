@@ -7,7 +7,7 @@ changes of the table lie in a collection (:class:`Physical`) is known of that co
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import pyarrow as pa
 from apache_beam.pvalue import PCollection
@@ -27,6 +27,8 @@ Order = Literal["time", "sequence", "first", "mixed", "unknown"]
 before those of either, one or the other behind a Flatten of both, or unknown.
 """
 
+TOTAL_KEY: Final[Any] = tuple[()]
+"""The Python type of the key ``()``."""
 _MADE = "_beam_joins_table"
 NOT_KNOWN_WINDOWED = (
     "behind a beam.Map of your own that is forgotten, so use MapTable or FilterTable there, say "
@@ -71,9 +73,14 @@ class TableType(NamedTuple):
         return pa.schema([("key", self.key_column), ("value", self.value_column)])
 
     @property
+    def is_total(self) -> bool:
+        """Whether the table has one row, whose key is ``()``."""
+        return bool(self.key == TOTAL_KEY)
+
+    @property
     def is_typed(self) -> bool:
         """Whether neither keys nor values are Python objects."""
-        return not _has_objects(self.key_column) and not _has_objects(self.value_column)
+        return (self.is_total or not _has_objects(self.key_column)) and not _has_objects(self.value_column)
 
 
 Form = Literal["unchecked", "checked", "whole", "final"]

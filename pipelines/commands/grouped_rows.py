@@ -1,0 +1,122 @@
+"""The rows of a job whose result are groups with aggregates: their types, and how each output writes them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.pvalue import PCollection
+
+from beam_joins import AggregateTable, MapTable, vectorized, versioned
+from beam_joins.errors import InputError
+from beam_joins.functions.marked_functions import built_in
+from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
+from beam_joins.pipelines.commands.job import Job
+from beam_joins.pipelines.commands.result_groups import ResultGroups
+from beam_joins.pipelines.commands.result_rows import ResultRows
+from beam_joins.pipelines.commands.summary import GROUPS
+from beam_joins.pipelines.formats.output_records import ChangeRecords, Made
+from beam_joins.pipelines.formats.registry import file_format, format_of
+from beam_joins.pipelines.formats.types.target_types import json_lines_type, parquet_type
+from beam_joins.pipelines.results.counts import TallyDropped
+from beam_joins.pipelines.results.output_files import Output
+from beam_joins.transforms.connect.tables import PlainRows, TableType
+from beam_joins.values.arrow_types import is_text
+
+
+def result_rows(job: Job) -> ResultRows:
+    """The rows of a job's result."""
+    return ResultRows(job) if job.groups is None else GroupedRows(job, job.groups)
+
+
+@dataclass(frozen=True)
+class GroupedRows(ResultRows):
+    """The groups of a job's rows."""
+
+    groups: ResultGroups
+
+    @cached_property
+    def table_type(self) -> TableType:
+        """The types of the groups and of their aggregates, in typed columns. Raises InputError."""
+        of_rows = ResultRows(self.job)
+        rows = of_rows.table_type.value
+        of_texts = {name for side in self.job.shares for name in of_rows.numbers(side)}
+        aggregated = [name for name in self.groups.read if name not in self.groups.by]
+        for option, columns in (("--group-by", self.groups.by), ("--aggregate", aggregated)):
+            if absent := [name for name in columns if rows.get_field_index(name) < 0]:
+                raise InputError(f"{option}: the rows have no column '{absent[0]}': they have {', '.join(each.name for each in rows)}")
+            if nested := [name for name in columns if pa.types.is_struct(rows.field(name).type)]:
+                raise InputError(f"{option}: '{nested[0]}' is a row: take its columns in --select")
+            if texts := [name for name in columns if name in of_texts]:
+                declared = self._declared(texts[0], "decimal(18,2)")
+                raise InputError(f"{option}: '{texts[0]}' is numeric without a scale, and its numbers are kept as texts: {declared}")
+        try:
+            for name in self.groups.by:
+                changelog, column = self._source(name)
+                if (compared := changelog.compared(column)) is not None:
+                    compared.compared_alone()
+            return self._transform().result_type(TableType(value=rows))
+        except ValueError as error:
+            sentence = str(error).removeprefix("aggregates: ")
+            texts = [name for name in aggregated if is_text(rows.field(name).type)]
+            typed = f"; '{texts[0]}' is text: if it has numbers, {self._declared(texts[0], 'double')}" if texts else ""
+            raise InputError(f"--aggregate: {sentence}{typed}") from error
+
+    def _source(self, name: str) -> tuple[Changelog, str]:
+        """The changelog of a column of the rows, and the column's name there."""
+        for side, share in self.job.shares.items():
+            named = {name: name} if share.columns is None else {of_result: column for column, of_result in share.columns}
+            if name in named and named[name] in self.job.types(side).names:
+                return self.job.changelogs[side], named[name]
+        raise AssertionError(name)
+
+    def _declared(self, name: str, kind: str) -> str:
+        changelog, column = self._source(name)
+        return f"say its type, as in {changelog.columns.flag('schema')} '{column}:{kind}'"
+
+    def _transform(self) -> AggregateTable:
+        by: Any = self.groups.by[0] if len(self.groups.by) == 1 else list(self.groups.by) or None
+        return AggregateTable(self.groups.aggregates, group_by=by, empty_groups=self.groups.empty, null_groups=self.groups.null)
+
+    def made_of(self, rows: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any]]:
+        """The table of the groups of these rows, and the counts of rows in no group."""
+        if read := self.groups.read:
+            columns = versioned(", ".join(read))(_columns_of(ResultRows(self.job).typed, read))
+            rows |= "Columns of groups" >> MapTable(vectorized(built_in("columns of groups")(columns)))
+        made = rows | "Groups" >> self._transform().with_outputs()
+        return made.table, made.dropped | "Tally groups" >> beam.ParDo(TallyDropped(GROUPS))
+
+    def plain_rows(self, option: str, as_: Made, *, in_json: bool = False, of_texts: bool = False) -> PlainRows:
+        """The columns of the groups and of their aggregates. Raises InputError for columns that no file holds."""
+        of_groups = self.table_type
+        try:
+            stored = json_lines_type if in_json and as_ != "pairs" else parquet_type
+            return PlainRows(option, of_groups, self.groups.by, stored=stored)
+        except ValueError as error:
+            raise InputError(f"{option}: {str(error).removeprefix(f'{option}: ')}") from error
+
+    def output(self, name: str, option: str, path: str, as_: Made, owner: str = "") -> Output:
+        """An output of an option, whose suffix says its format. Raises InputError for a column that the format does not take."""
+        format_ = format_of(option, path).name
+        try:
+            records = ChangeRecords(self.plain_rows(option, as_, in_json=file_format(format_).of_json), as_, format_)
+        except InputError:
+            raise
+        except ValueError as error:
+            raise InputError(f"{option}: {path}: {error}") from error
+        return Output(name, path, records, owner=owner, in_parts=self.job.in_parts and as_ != "table")
+
+
+def _columns_of(
+    typed: Callable[[pa.StructArray], pa.StructArray], read: Sequence[str]
+) -> Callable[[pa.RecordBatch], dict[str, pa.Array]]:
+    """A function that gives the columns of rows in any form that groups are made of."""
+
+    def columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        rows = typed(pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema)))
+        return {name: pc.struct_field(rows, name) for name in read}
+
+    return columns
