@@ -6,12 +6,14 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 from apache_beam.typehints.typehints import TupleConstraint
 
 from beam_joins.columns.sorting import valid
 from beam_joins.elements.change import Change
 from beam_joins.function_failed import FunctionFailed, called_with_no_rows
+from beam_joins.functions.expressions import in_columns
 from beam_joins.functions.marked_functions import by_row, vectorized
 from beam_joins.kernels.filter import filter_upsert, with_values
 from beam_joins.keys.key_columns import Bools
@@ -31,9 +33,9 @@ from beam_joins.transforms.engine.transform_outputs import HandlesExceptions
 class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[PCollection[Any]]]):
     """Keeps the rows of a table that satisfy a predicate.
 
-    * ``predicate``: a function of key and value that is true for a row that stays. For typed values it may be
-      :class:`~beam_joins.vectorized`: it gets the values as a record batch and returns an array of booleans,
-      and is called with no rows when the pipeline is built.
+    * ``predicate``: a function of key and value that is true for a row that stays. For typed values it may be an Arrow
+      expression of their columns, ``pc.field("amount") > 5``, or :class:`~beam_joins.vectorized`: it gets the values as a
+      record batch and returns an array of booleans, and is called with no rows when the pipeline is built. A null is false.
     * ``negate``: ``True`` keeps the rows for which it is false.
 
     A row is inserted when it begins to satisfy the predicate, and deleted when it no longer does; a row that
@@ -59,9 +61,9 @@ class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[
     Change(key='k', old=1, new=None, timestamp=0, position=0)
     """
 
-    def __init__(self, predicate: Callable[..., Any], *, negate: bool = False) -> None:
+    def __init__(self, predicate: Callable[..., Any] | pc.Expression, *, negate: bool = False) -> None:
         super().__init__()
-        self._predicate = function("predicate", predicate, "of key and value")
+        self._predicate = function("predicate", in_columns("predicate", predicate), "of key and value")
         self._negate = flag("negate", negate)
 
     def rules_for(self, inputs: list[PCollection[Any]]) -> Rules:

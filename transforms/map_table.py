@@ -1,22 +1,27 @@
 """MapTable: replaces the values of a table, and its keys."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
 from beam_joins.columns.sorting import valid
 from beam_joins.elements.change import Dropped
 from beam_joins.function_failed import called_with_no_rows
 from beam_joins.functions.fields import of_row
+from beam_joins.functions.joiner import joiner_in_columns
 from beam_joins.functions.marked_functions import by_row, vectorized
+from beam_joins.functions.pairs import Pairs
 from beam_joins.functions.typed_rows import Schema, column_writer, type_of_schema
 from beam_joins.kernels import rekeyed
 from beam_joins.kernels.aggregate import members
 from beam_joins.kernels.filter import with_values
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.nested import stored_key_type, stored_keys
 from beam_joins.keys.opaque import is_opaque
 from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.batch import ChangeBatch
@@ -25,7 +30,7 @@ from beam_joins.transforms.engine.construction.input_checks import require_table
 from beam_joins.transforms.engine.construction.option_checks import function
 from beam_joins.transforms.engine.construction.output_types import TableInput
 from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table, physical_of, table_type
-from beam_joins.transforms.engine.stages.each_value import each_value, refusing
+from beam_joins.transforms.engine.stages.each_value import each_value, refusing, rows_of_values
 from beam_joins.transforms.engine.stages.foreign_keys import keys_like, one_reference
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.engine.stages.replay import Replay, Route
@@ -37,14 +42,17 @@ from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace
 
 _MEMBERS = "members"
+_SIDES = ("key", "value")
+"""What columns are of."""
 
 
 class MapTable(MakesTable[TableInput]):
     """Replaces each value of a table with the result of a function, and each key with another one.
 
-    * ``fn``: a function of key and value that returns the new value, ``None`` for no row; or a
-      :class:`~beam_joins.vectorized` function of the columns of values, which gives typed columns and is
-      called with no rows when the pipeline is built.
+    * ``fn``: a function of key and value that returns the new value, ``None`` for no row; or, for typed columns, the columns
+      of the new values, as joiners have them, ``{"name": "value.name", "id": "key"}``, also Arrow expressions,
+      ``pc.field("value", "price") * 2``; or a :class:`~beam_joins.vectorized` function of the columns of values, which is called
+      with no rows when the pipeline is built.
     * ``schema``: the type of the results of a function of one record: a ``pyarrow.Schema`` of the columns,
       where it returns dicts, or a ``pyarrow.DataType``. A value that the type cannot hold exactly fails the
       run. Without it the results are Python objects (opaque).
@@ -74,7 +82,7 @@ class MapTable(MakesTable[TableInput]):
 
     def __init__(
         self,
-        fn: Callable[..., Any] | None = None,
+        fn: Callable[..., Any] | Mapping[str, str | pc.Expression] | None = None,
         *,
         schema: Schema | None = None,
         key: str | Sequence[str] | Callable[..., Any] | None = None,
@@ -82,8 +90,10 @@ class MapTable(MakesTable[TableInput]):
         super().__init__()
         if fn is None and key is None:
             raise ValueError("give fn, a function of key and value, or key=, or both")
-        self._fn = None if fn is None else function("fn", fn, "of key and value")
-        if schema is not None and (fn is None or isinstance(fn, vectorized)):
+        self._fn = fn if fn is None or isinstance(fn, Mapping) else function("fn", fn, "of key and value")
+        if isinstance(fn, Mapping):
+            joiner_in_columns(fn, names=_SIDES, option="fn")
+        if schema is not None and (fn is None or isinstance(fn, vectorized | Mapping)):
             raise ValueError("schema= says what a function of one record gives: leave schema= out without one")
         type_of_schema(schema)
         self._key_of = None if key is None else of_row("key", key)
@@ -100,6 +110,8 @@ class MapTable(MakesTable[TableInput]):
 
     def _mapped(self, pvalue: PCollection[Any]) -> PCollection[Any]:
         of_table, functions = table_type(pvalue), self.handling.functions
+        if isinstance(self._fn, Mapping):
+            return self._with_columns(pvalue, self._fn)
         called, write = functions.function("fn", self._fn, fresh=True), column_writer("fn", self._schema)
         if isinstance(called, vectorized):
             value: Any = _type_given(called, of_table.value_column)
@@ -113,8 +125,26 @@ class MapTable(MakesTable[TableInput]):
                 refused = refusing(batch, of_table, functions, "fn") if functions.handles_any else None
                 return write(each_value(batch, of_table, functions, called), refused)
 
+        return self._with_values(pvalue, mapped_values, value)
+
+    def _with_columns(self, pvalue: PCollection[Any], columns: Mapping[str, Any]) -> PCollection[Any]:
+        of_table = table_type(pvalue)
+        types = pa.null() if is_opaque(of_table.key_column) else stored_key_type(of_table.key_column), of_table.value_column
+        made = joiner_in_columns(columns, self.handling.functions, types=types, names=_SIDES, option="fn")
+
+        def mapped_values(batch: ChangeBatch) -> pa.Array:
+            values, row = batch.values, rows_of_values(batch)
+            index = np.where(valid(values) & (row >= 0), np.arange(len(values)), -1)
+            keys = pa.nulls(len(batch)) if is_opaque(batch.key.type) else stored_keys(batch.key)
+            return made(Pairs(keys, np.where(index >= 0, row, -1), values, index))
+
+        return self._with_values(pvalue, mapped_values, made.type)
+
+    def _with_values(self, pvalue: PCollection[Any], values_of: Callable[[ChangeBatch], pa.Array], value: Any) -> PCollection[Any]:
+        of_table, functions = table_type(pvalue), self.handling.functions
+
         def mapped(batch: ChangeBatch) -> Iterator[Any]:
-            values = mapped_values(batch)
+            values = values_of(batch)
             result = with_values(batch, values, valid(values), keeps_nothing=True)
             if len(result):
                 yield result

@@ -5,12 +5,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, get_args
 
+import pyarrow.compute as pc
+
+from beam_joins.functions.expressions import in_columns
 from beam_joins.functions.fields import of_row
 from beam_joins.functions.user_functions import require_takes
 from beam_joins.options.aggregate_types import AggregateName
 
-Column: TypeAlias = str | Callable[..., Any]
-"""A column of the values by its name, or a function of key and value, or a vectorized function of the values."""
+Column: TypeAlias = str | Callable[..., Any] | pc.Expression
+"""A column of the values by its name, an Arrow expression of columns, a function of key and value, or a vectorized function of
+the values.
+"""
 
 _TEXT = re.compile(r"\s*(\w+)\s*\(\s*(.*?)\s*\)\s*")
 
@@ -28,8 +33,9 @@ class Aggregate:
             raise ValueError(f"{self.function!r} is no aggregate: choose one of {', '.join(get_args(AggregateName))}")
         if self.of is None and self.function != "count":
             raise ValueError(f"{self.function}() is of values: name their column, as in {self.function}('amount')")
-        for option, column in (("of", self.of), ("where", self.where)):
-            if column is not None:
+        for option in ("of", "where"):
+            if (column := in_columns(option, getattr(self, option))) is not None:
+                object.__setattr__(self, option, column)
                 of_row(option, column, one=True)
                 require_takes(option, column, 2, "the key and the value")
 

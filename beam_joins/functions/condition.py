@@ -36,7 +36,7 @@ def condition_in_columns(
     functions = functions or Functions("a join")
     columns: Callable[[Pairs], pa.Array]
     if isinstance(condition, pc.Expression):
-        joined = joiner_in_columns({_NAME: condition})
+        joined = joiner_in_columns({_NAME: condition}, option=f"{_NAME}={condition}")
 
         def columns(pairs: Pairs) -> pa.Array:
             return joined(pairs).field(0)
@@ -66,11 +66,8 @@ def condition_in_columns(
 
     if types is not None:
         none = np.zeros(0, np.int64)
-        try:
-            with called_with_no_rows():
-                satisfied(Pairs(pa.nulls(0, types[0]), none, pa.nulls(0, types[1]), none))
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"condition={condition}: {error}") from None
+        with called_with_no_rows():
+            satisfied(Pairs(pa.nulls(0, types[0]), none, pa.nulls(0, types[1]), none))
     return satisfied
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 from beam_joins.columns.sorting import gather
 from beam_joins.function_failed import NO_KEY, called_with_no_rows
+from beam_joins.functions.expressions import evaluated
 from beam_joins.functions.marked_functions import batch_of, values_of, vectorized, with_key
 from beam_joins.functions.pairs import Pairs, each_joined, refusing
 from beam_joins.functions.typed_rows import Schema, column_writer, type_of_schema
@@ -117,13 +117,14 @@ def joiner_in_columns(
     *,
     types: Sequence[pa.DataType | None] | None = None,
     names: Sequence[str] = SIDES,
+    option: str = "joiner",
 ) -> TypedJoin:
     """Turns a user's joiner into a join of columns; raises ``ValueError`` if it is no joiner, or does not fit
     the ``types`` of the values where they are known.
 
     The results of a joiner of records have the columns of ``schema``, or are of that type; without one they
     are opaque. It is called with the values of the tables of these ``names``; without a joiner the values of
-    a single table are the result.
+    a single table are the result. ``option`` names it in messages.
 
     >>> joiner_in_columns({"n": "left.n"}, types=(pa.struct([("n", pa.int8())]), pa.int64())).type
     StructType(struct<n: int8>)
@@ -136,7 +137,7 @@ def joiner_in_columns(
     if joiner is None and len(names) == 1:
         return TypedJoin(lambda pairs: gather(pairs.left, pairs.left_index), types[0])
     if isinstance(joiner, Mapping):
-        return _by_column(_expressions(joiner, types, names), types, of_any_rows=True)
+        return _by_column(_expressions(joiner, types, names, option), types, of_any_rows=True)
     if isinstance(joiner, vectorized):
         function = functions.function("joiner", joiner)
         return _by_column(lambda *values: function(*map(batch_of, values)), types)
@@ -193,13 +194,13 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], 
 
 
 def _expressions(
-    columns: Mapping[Any, Any], types: Sequence[pa.DataType | None], sides: Sequence[str]
+    columns: Mapping[Any, Any], types: Sequence[pa.DataType | None], sides: Sequence[str], option: str
 ) -> Callable[..., dict[str, Any]]:
     """A function that evaluates column expressions on the values of each side; raises ``ValueError`` for anything else, or for
     a column that does not exist.
     """
     if not columns:
-        raise ValueError("joiner={}: give at least one column")
+        raise ValueError(f"{option}={{}}: give at least one column")
     plain: dict[str, tuple[int, str]] = {}
     whole: dict[str, int] = {}
     derived: dict[str, pc.Expression] = {}
@@ -213,32 +214,28 @@ def _expressions(
         elif side in sides and dot and field:
             plain[name] = sides.index(side), field
             if (rows := empty[sides.index(side)]) is not None:
-                _column(rows, side, field)
+                _column(rows, side, field, option)
         else:
             choices = ", ".join(f'"{side}.<column>"' for side in sides)
             an_expression = f'an Arrow expression of pyarrow.compute.field("{sides[0]}", "<column>")'
             raise ValueError(
-                f'joiner={{{name!r}: {column!r}}}: give {choices} or {an_expression}; "{sides[-1]}" alone is the whole value'
+                f'{option}={{{name!r}: {column!r}}}: give {choices} or {an_expression}; "{sides[-1]}" alone is the whole value'
             )
 
     def evaluate(*values: pa.Array) -> dict[str, Any]:
         batches = [*map(batch_of, values)]
-        arrays = {name: _column(batches[side], sides[side], field) for name, (side, field) in plain.items()}
+        arrays = {name: _column(batches[side], sides[side], field, option) for name, (side, field) in plain.items()}
         arrays |= {name: values[side] for name, side in whole.items()}
         if derived:
             rows = pa.table([batch.to_struct_array() for batch in batches], names=list(sides))
-            steps = [
-                acero.Declaration("table_source", acero.TableSourceNodeOptions(rows)),
-                acero.Declaration("project", acero.ProjectNodeOptions(list(derived.values()), list(derived))),
-            ]
-            computed = acero.Declaration.from_sequence(steps).to_table(use_threads=False)
-            arrays |= {name: computed[name].combine_chunks() for name in derived}
+            arrays |= evaluated(option, derived, rows)
         return {name: arrays[name] for name in columns}
 
     return evaluate
 
 
-def _column(batch: pa.RecordBatch, side: str, field: str) -> pa.Array:
+def _column(batch: pa.RecordBatch, side: str, field: str, option: str) -> pa.Array:
     if (index := batch.schema.get_field_index(field)) >= 0:
         return batch.column(index)
-    raise ValueError(f"joiner: the {side} table has no column {field!r}; it has {', '.join(batch.schema.names)}")
+    of = f"{side} table" if option == "joiner" else side
+    raise ValueError(f"{option}: the {of} has no column {field!r}; it has {', '.join(batch.schema.names)}")

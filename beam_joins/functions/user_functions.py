@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from beam_joins.function_failed import NO_KEY, FunctionFailed, failure
+from beam_joins.functions.expressions import of_expression
 from beam_joins.functions.marked_functions import MarkedFunction, vectorized, with_key
 from beam_joins.values.copying import copied, require_value
 
@@ -88,6 +89,8 @@ class Functions:
         for an option given as a field's name; it is called without copies, and its ``ValueError`` is raised
         as it is.
         """
+        if isinstance(value, of_expression):  # its errors need no function's name
+            return value
         if isinstance(value, vectorized):
             return vectorized(self._of_batches(option, value.function))
         if called is None or callable(value):

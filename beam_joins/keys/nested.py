@@ -86,6 +86,16 @@ def parts_of(keys: pa.Array) -> list[pa.Array]:
     return parts
 
 
+def stored_keys(keys: pa.Array) -> pa.Array:
+    """Windowed or combined keys as structs of their parts; other keys as they are."""
+    return keys.storage if isinstance(keys, pa.ExtensionArray) else keys
+
+
+def stored_key_type(kind: pa.DataType) -> pa.DataType:
+    """The type of :func:`stored_keys`."""
+    return kind.storage_type if isinstance(kind, pa.ExtensionType) else kind
+
+
 def made_of(kind: pa.DataType, *parts: Any) -> Any:
     """The Python key of its parts."""
     if is_windowed(kind):

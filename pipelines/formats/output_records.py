@@ -13,12 +13,13 @@ from apache_beam.pvalue import PCollection
 from beam_joins.columns.positions import times_or_null
 from beam_joins.columns.sorting import integers, valid
 from beam_joins.elements.iso_times import NO_TIME
+from beam_joins.keys.nested import stored_keys
 from beam_joins.pipelines.formats.arrow import opened
 from beam_joins.pipelines.formats.file_format import BytesWriter
 from beam_joins.pipelines.formats.registry import Format, file_format
 from beam_joins.pipelines.formats.row_encoding import change_columns, columns_of_changes, fitted, json_changes
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
-from beam_joins.pipelines.formats.types.json_text import joined, stored_key
+from beam_joins.pipelines.formats.types.json_text import joined
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.connect.runs import StateFolder
 from beam_joins.transforms.connect.tables import PlainRows, begins_anew
@@ -181,7 +182,7 @@ class ChangeRecords:
         return fitted(change_columns(changes, before, after), self.columns)
 
     def _of_table(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
-        return fitted([stored_key(changes.key), self._rows.structs(changes.key, new), changes.position], self.columns)
+        return fitted([stored_keys(changes.key), self._rows.structs(changes.key, new), changes.position], self.columns)
 
     def _of_upserts(self, changes: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.Array]:
         at = times_or_null(changes.timestamp).cast(MARKS.field("timestamp").type)

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.columns.positions import times_or_null
-from beam_joins.pipelines.formats.types.json_text import NULL, joined, stored_key, texts_of
+from beam_joins.keys.nested import stored_keys
+from beam_joins.pipelines.formats.types.json_text import NULL, joined, texts_of
 from beam_joins.tables.batch import ChangeBatch
 
 _EMPTY: Final = r"^\{\s*\}$"
@@ -79,7 +80,7 @@ def change_columns(batch: ChangeBatch, old: pa.Array, new: pa.Array) -> list[pa.
     position.
     """
     operations = pa.array(_OPERATIONS).take(_operations(old, new))
-    return [stored_key(batch.key), operations, old, new, times_or_null(batch.timestamp), times_or_null(batch.position)]
+    return [stored_keys(batch.key), operations, old, new, times_or_null(batch.timestamp), times_or_null(batch.position)]
 
 
 def fitted(columns: Sequence[pa.Array], schema: pa.Schema) -> list[pa.Array]:

@@ -54,6 +54,7 @@ def test_a_row_has_several_aggregates_that_follow_rows_which_move_and_change(dir
 
 WHERE = {
     "a column": "paid",
+    "an expression": pc.field("paid") & (pc.field("pay") > 0),
     "a function": lambda key, row: row["paid"] is True,
     "vectorized": vectorized(lambda rows: pc.fill_null(rows["paid"], False)),
 }

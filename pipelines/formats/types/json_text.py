@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from beam_joins.columns.sorting import valid
 from beam_joins.errors import OutputError
+from beam_joins.keys.nested import stored_keys
 from beam_joins.pipelines.formats.types.exact_json import dumps_line
 from beam_joins.values.arrow_types import JSON_TYPE, is_json, is_list, is_uuid, items_of, lists_of, uuid_texts
 
@@ -64,7 +65,7 @@ def texts_of(column: pa.Array) -> pa.Array:
     """
     if is_json(column.type):
         return column.storage.cast(pa.binary())
-    column = uuid_texts(column) if is_uuid(column.type) else stored_key(column)
+    column = uuid_texts(column) if is_uuid(column.type) else stored_keys(column)
     kind = column.type
     if pa.types.is_dictionary(kind) or is_nested(kind):
         return texts_of(column.dictionary_decode()) if pa.types.is_dictionary(kind) else nested_texts(column, texts_of)
@@ -133,11 +134,6 @@ def at_any_depth(column: pa.Array, made: Callable[[pa.Array], pa.Array]) -> pa.A
     items = at_any_depth(parts, made)
     kind = pa.map_(*(field.type for field in items.type)) if pa.types.is_map(kind) else pa.list_(items.type)
     return lists_of(items, lengths, ~valid(column), kind)
-
-
-def stored_key(column: pa.Array) -> pa.Array:
-    """Keys of two parts as structs of them; other columns as they are."""
-    return column.storage if isinstance(column, pa.ExtensionArray) else column
 
 
 def stored(column: pa.Array) -> pa.Array:

@@ -147,7 +147,7 @@ OF_COLUMNS = [
     (OneToManyJoin({"x": "right.NAME"}, foreign_key="id"), "the right table has no column 'NAME'"),
     (OneToManyJoin(NAMES, foreign_key="ID"), "foreign_key='ID': there is no such column"),
     (TableTableJoin({"x": "left.NAME"}), "the left table has no column 'NAME'; it has id, lsn, name, f, at, span"),
-    (TableTableJoin({"x": pc.field("left", "NAME")}), "No match for FieldRef"),
+    (TableTableJoin({"x": pc.field("left", "NAME")}), "joiner: there is no column 'left.NAME'; there are "),
     (TableTableJoin(vectorized(lambda left, right: left["NAME"])), "NAME.*it is called with no rows when the pipeline is built"),
 ]
 

@@ -6,7 +6,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.keys.nested import is_combined, is_windowed
+from beam_joins.keys.nested import is_combined, is_windowed, stored_key_type, stored_keys
 from beam_joins.transforms.engine.construction.table_type import TableType
 from beam_joins.values.arrow_types import is_json, texts_of_json
 
@@ -61,7 +61,7 @@ class PlainRows:
                 f"{', '.join(name for name, _ in parts)}"
             )
         self.keys = key_names
-        self.key_type = pa.null() if of_table.is_total else stored("key", _storage(of_table.key_column))
+        self.key_type = pa.null() if of_table.is_total else stored("key", stored_key_type(of_table.key_column))
         value = of_table.value_column
         self._is_struct = pa.types.is_struct(value)
         fields = list(value) if self._is_struct else [pa.field("value", value)]
@@ -74,7 +74,7 @@ class PlainRows:
 
     def columns(self, keys: pa.Array, values: pa.Array) -> list[pa.Array]:
         """The columns of rows; one whose value is null has its key all the same."""
-        storage = keys.storage if isinstance(keys, pa.ExtensionArray) else keys
+        storage = stored_keys(keys)
         of_key = storage.flatten() if pa.types.is_struct(storage.type) else [storage]
         of_key = of_key if self.keys else []
         of_value = [pc.struct_field(values, name) if self._is_struct else values for name in self._values]
@@ -97,13 +97,9 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(kind)
 
 
-def _storage(key: pa.DataType) -> pa.DataType:
-    return key.storage_type if isinstance(key, pa.ExtensionType) else key
-
-
 def _parts(key: pa.DataType) -> list[tuple[str, pa.DataType]]:
     """The columns that a key consists of."""
-    storage = _storage(key)
+    storage = stored_key_type(key)
     if not pa.types.is_struct(storage):
         return [("key", storage)]
     names = _OF_WINDOWS if is_windowed(key) else [field.name for field in storage]

@@ -33,7 +33,7 @@ def each_value(
     Where it raises an exception that is handled, the record of the change with this new value goes to
     ``bad``, and its index to ``failed``. For an earlier value that was done with an earlier change.
     """
-    row = _rows_of(batch)
+    row = rows_of_values(batch)
     keys = keys_in_python(batch.key.take(pa.array(np.maximum(row, 0))), of_table) if len(batch) else []
     for n, (value, changed) in enumerate(zip(each_in_python(batch.values), row.tolist(), strict=True)):
         result = None
@@ -60,7 +60,7 @@ def refusing(batch: ChangeBatch, of_table: TableType, functions: StageFunctions,
     """
 
     def refuse(n: int, error: Exception) -> None:
-        row = int(_rows_of(batch)[n])
+        row = int(rows_of_values(batch)[n])
         (change,) = changes_in_python(batch.filter(pa.array(np.arange(len(batch)) == row)), of_table)
         failed = functions.failure(option, error, (), change.key)
         failed.__cause__ = error
@@ -70,7 +70,7 @@ def refusing(batch: ChangeBatch, of_table: TableType, functions: StageFunctions,
     return refuse
 
 
-def _rows_of(batch: ChangeBatch) -> Ints:
+def rows_of_values(batch: ChangeBatch) -> Ints:
     """The change that has each of a batch's values, -1 for a value without one."""
     count = len(batch)
     row = np.concatenate([np.arange(count), np.full(len(batch.earlier), -1)])

@@ -1,0 +1,65 @@
+"""Arrow expressions over the columns of values, as functions of columns."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import acero
+
+from beam_joins.functions.marked_functions import vectorized
+
+
+def evaluated(option: str, expressions: Mapping[str, pc.Expression], rows: pa.Table) -> dict[str, pa.Array]:
+    """The columns that expressions give of rows. Raises ``ValueError``, which names the ``option``, for an expression that does not
+    fit the columns or their values.
+    """
+    steps = [
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(rows)),
+        acero.Declaration("project", acero.ProjectNodeOptions(list(expressions.values()), list(expressions))),
+    ]
+    try:
+        computed = acero.Declaration.from_sequence(steps).to_table(use_threads=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise ValueError(f"{option}: {_sentence(str(error), rows.schema)}") from None
+    return {name: computed[name].combine_chunks() for name in expressions}
+
+
+def _sentence(error: str, schema: pa.Schema) -> str:
+    """The first line of an error of Arrow's; an unknown column as other options name it."""
+    first = error.partition("\n")[0]
+    if not first.startswith("No match for FieldRef"):
+        return first
+    absent = ".".join(re.findall(r"FieldRef\.Name\((.*?)\)", first))
+    parts = [f"{field.name}.{each.name}" for field in schema if pa.types.is_struct(field.type) for each in field.type]
+    return f"there is no column {absent!r}; there are {', '.join(parts if '.' in absent else schema.names)}"
+
+
+class of_expression(vectorized[Callable[[pa.RecordBatch], pa.Array]]):  # it is a function, as its base is
+    """An Arrow expression as a function of columns; ``option`` names it in messages. Two of one expression are equal.
+
+    >>> of_expression("where", pc.field("n") > 2)(pa.record_batch({"n": [1, 5, None]})).to_pylist()
+    [False, True, None]
+    """
+
+    def __init__(self, option: str, expression: pc.Expression) -> None:
+        def of_rows(rows: pa.RecordBatch) -> pa.Array:
+            return evaluated(f"{option}={expression}", {option: expression}, pa.table(rows))[option]
+
+        super().__init__(of_rows)
+        self.expression = expression
+
+    def __repr__(self) -> str:
+        return str(self.expression)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, of_expression) and bool(self.expression.equals(other.expression))
+
+    def __hash__(self) -> int:
+        return hash(str(self.expression))
+
+
+def in_columns(option: str, spec: Any) -> Any:
+    """An Arrow expression as a function of columns; anything else as it is."""
+    return of_expression(option, spec) if isinstance(spec, pc.Expression) else spec
