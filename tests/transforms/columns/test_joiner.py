@@ -90,7 +90,7 @@ def test_what_is_known_before_there_is_a_row_does_not_change_with_rows():
     [
         ({"x": "left.zzz"}, "joiner: the left table has no column 'zzz'; it has a, b"),
         ({"x": "right.zzz"}, "joiner: the right table has no column 'zzz'; it has a"),
-        ({"x": pc.field("left", "zzz")}, "zzz.*\n*.*left: struct<a: int64, b: string>"),
+        ({"x": pc.field("left", "zzz")}, "zzz.*left.a, left.b"),
         (vectorized(lambda left, right: left["zzz"]), "zzz.*it is called with no rows when the pipeline is built"),
     ],
 )
@@ -205,7 +205,7 @@ def test_a_joiner_is_never_called_for_what_is_not_joined():
         (vectorized(lambda left, right: 7), "called with 4 rows and gave a int"),
         ({"x": "left.zzz"}, "joiner: the left table has no column 'zzz'; it has a, b"),
         ({"x": "right.zzz"}, "joiner: the right table has no column 'zzz'; it has a"),
-        ({"x": pc.field("left", "zzz")}, "zzz.*\n*.*left: struct<a: int64, b: string>"),
+        ({"x": pc.field("left", "zzz")}, "zzz.*left.a, left.b"),
     ],
 )
 def test_what_a_joiner_must_not_do_is_refused_in_the_run(joiner, complaint):
