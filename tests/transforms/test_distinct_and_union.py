@@ -44,6 +44,7 @@ def test_without_columns_all_of_a_typed_table_are_distinct(direct):
     with direct() as p:
         rows = table(p, "columns", ROWS[:2]) | DistinctTable()
         assert table_type(rows).value == pa.struct([("city", pa.string()), ("n", pa.int8())])
+        assert table_type(rows).key == pa.struct([("city", pa.string()), ("n", pa.int64())])
         assert_that(changes(rows), equal_to([(("Rome", 1), None, {"city": "Rome", "n": 1}, 1)]))
 
 

@@ -71,7 +71,7 @@ class Grouping:
         typed_groups: bool = False,
     ) -> None:
         self._of_table, self._functions, self._columns, self._keeps_null = of_table, functions, columns, keeps_null
-        self._is_total = group_by is None
+        self.is_total = group_by is None
         typed = not is_opaque(of_table.value_column)
 
         def in_columns(spec: Any) -> bool:
@@ -79,9 +79,9 @@ class Grouping:
 
         self._in_columns = [in_columns(column.of) and in_columns(column.where) for column in columns]
         groups_in_columns = (
-            self._is_total or isinstance(group_by, vectorized) or (in_columns(group_by) and (typed_groups or all(self._in_columns)))
+            self.is_total or isinstance(group_by, vectorized) or (in_columns(group_by) and (typed_groups or all(self._in_columns)))
         )
-        self._group_by: Any = functions.function("group_by", group_by) if groups_in_columns and not self._is_total else None
+        self._group_by: Any = functions.function("group_by", group_by) if groups_in_columns and not self.is_total else None
         self._specs = [
             (functions.function("of", column.of), functions.function("where", column.where)) if is_so else (None, None)
             for column, is_so in zip(columns, self._in_columns, strict=True)
@@ -134,10 +134,10 @@ class Grouping:
 
     @property
     def _has_groups_in_columns(self) -> bool:
-        return self._is_total or self._group_by is not None
+        return self.is_total or self._group_by is not None
 
     def _groups(self, values: pa.Array) -> pa.Array:
-        if self._is_total:
+        if self.is_total:
             groups = opaque_encoded([TOTAL] * len(values))
             return gather(groups, np.where(valid(values), np.arange(len(values)), -1))
         return keys_with_nulls("group_by", self._group_by, values) if self._keeps_null else keys_of("group_by", self._group_by, values)
@@ -236,7 +236,7 @@ class GroupedTable(MakesTable[TableInput]):
 
     def _type_of(self, made: "Aggregation", of_table: TableType) -> TableType:
         group, value = (Any if is_opaque(kind) else kind for kind in (made.grouping.group_type, made.type))
-        return TableType(TOTAL_KEY if self._group_by is None else group, value, of_table.order)
+        return TableType(TOTAL_KEY if made.grouping.is_total else group, value, of_table.order)
 
 
 class Aggregation:
