@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from beam_joins.transforms.table_to_rows import TableToRows
     from beam_joins.transforms.table_to_stream import TableToStream
     from beam_joins.transforms.union_tables import UnionTables
+    from beam_joins.transforms.view import View
     from beam_joins.transforms.windowed_aggregate import WindowedAggregate
     from beam_joins.transforms.windowed_stream_join import WindowedStreamJoin
     from beam_joins.transforms.windowed_table_join import WindowedTableJoin
@@ -84,6 +85,7 @@ __all__ = [
     "TableToStream",
     "Unavailable",
     "UnionTables",
+    "View",
     "Window",
     "Windowed",
     "WindowedAggregate",

@@ -65,6 +65,7 @@ BELOW_IN_MEANING = {
     "functions": {"options", "values", "keys", "columns"},
     "tables": {"options", "elements", "keys", "columns", "functions"},
     "kernels": {"options", "elements", "values", "keys", "columns", "functions", "tables"},
+    "views": {"options", "functions", "kernels"},
 }
 """The rooms of the lowest floor likewise; what lies beside them imports nothing of ours."""
 BESIDE = {"cores", "errors", "function_failed"}

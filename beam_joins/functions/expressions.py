@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero
 
-from beam_joins.functions.marked_functions import vectorized
+from beam_joins.functions.function_versions import versioned
+from beam_joins.functions.marked_functions import built_in, vectorized
+from beam_joins.functions.value_texts import text_of
 
 
 def evaluated(option: str, expressions: Mapping[str, pc.Expression], rows: pa.Table) -> dict[str, pa.Array]:
@@ -47,7 +49,7 @@ class of_expression(vectorized[Callable[[pa.RecordBatch], pa.Array]]):  # it is 
         def of_rows(rows: pa.RecordBatch) -> pa.Array:
             return evaluated(f"{option}={expression}", {option: expression}, pa.table(rows))[option]
 
-        super().__init__(of_rows)
+        super().__init__(built_in("expression")(versioned(str(text_of(expression)))(of_rows)))
         self.expression = expression
 
     def __repr__(self) -> str:
@@ -63,3 +65,44 @@ class of_expression(vectorized[Callable[[pa.RecordBatch], pa.Array]]):  # it is 
 def in_columns(option: str, spec: Any) -> Any:
     """An Arrow expression as a function of columns; anything else as it is."""
     return of_expression(option, spec) if isinstance(spec, pc.Expression) else spec
+
+
+def of_columns(option: str, columns: Mapping[str, str | pc.Expression]) -> vectorized[Callable[[pa.RecordBatch], Any]]:
+    """The function of rows that gives columns, by their names or as expressions of them.
+
+    >>> made = of_columns("fn", {"n": "n", "twice": pc.field("n") * 2})(pa.record_batch({"n": [1, 5]}))
+    >>> {name: column.to_pylist() for name, column in made.items()}
+    {'n': [1, 5], 'twice': [2, 10]}
+    """
+
+    def of_rows(rows: pa.RecordBatch) -> dict[str, pa.Array]:
+        computed = evaluated(option, {name: each for name, each in columns.items() if isinstance(each, pc.Expression)}, pa.table(rows))
+        return {name: rows[each] if isinstance(each, str) else computed[name] for name, each in columns.items()}
+
+    texts = ", ".join(f"{name!a}: {text_of(each)}" for name, each in columns.items())
+    return vectorized(built_in("columns of rows")(versioned(texts)(of_rows)))
+
+
+def columns_read(expression: pc.Expression, schema: pa.Schema, *, side: str = "", other: pa.Schema | None = None) -> list[str]:
+    """The columns of a schema that an expression reads, in their order: of rows, or of a ``side`` of pairs with ``other`` rows.
+
+    >>> columns_read((pc.field("a") + 1).is_null(), pa.schema({"a": pa.int8(), "b": pa.int8()}))
+    ['a']
+    """
+
+    def fails_without(name: str) -> bool:
+        fields = [field for field in schema if field.name != name] or [pa.field("", pa.bool_())]
+        rows = pa.schema(fields).empty_table()
+        if other is not None:
+            sides = {side: pa.nulls(0, pa.struct(fields)), _OTHER[side]: pa.nulls(0, pa.struct(list(other)))}
+            rows = pa.table(sides)
+        try:
+            evaluated("", {"": expression}, rows)
+        except ValueError:
+            return True
+        return False
+
+    return list(filter(fails_without, schema.names))
+
+
+_OTHER = {"left": "right", "right": "left"}

@@ -1,0 +1,233 @@
+"""View: keeps a query over tables, a tree of relations, as transforms of this library."""
+
+from collections.abc import Mapping, Sequence
+from functools import singledispatchmethod
+from typing import Any, Final
+
+import apache_beam as beam
+import pyarrow as pa
+import pyarrow.compute as pc
+from apache_beam.pvalue import PCollection
+
+from beam_joins.functions.expressions import of_columns
+from beam_joins.options.join_types import How
+from beam_joins.transforms.aggregate_table import AggregateTable
+from beam_joins.transforms.distinct_table import DistinctTable
+from beam_joins.transforms.engine.construction.input_checks import require_tables
+from beam_joins.transforms.engine.construction.option_checks import columns
+from beam_joins.transforms.engine.construction.output_types import Tables
+from beam_joins.transforms.engine.construction.table_type import table_type
+from beam_joins.transforms.filter_table import FilterTable
+from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
+from beam_joins.transforms.many_to_many_join import ManyToManyJoin
+from beam_joins.transforms.map_table import MapTable
+from beam_joins.transforms.table_table_join import TableTableJoin
+from beam_joins.transforms.union_tables import UnionTables
+from beam_joins.views.columns_needed import with_needed_columns
+from beam_joins.views.explained import explained
+from beam_joins.views.key_joins import KeyJoin, key_join
+from beam_joins.views.relations import (
+    AggregateNode,
+    DistinctNode,
+    FilterNode,
+    JoinNode,
+    Relation,
+    SelectNode,
+    TableNode,
+    UnionNode,
+)
+from beam_joins.views.row_keys import joined_by, row_key
+
+_MIRRORED: Final[dict[How, How]] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
+
+
+class View(beam.PTransform[Tables, PCollection[Any]]):
+    """Keeps a query over tables: at every position the content of the result is the query's answer for the contents of the tables.
+
+    * ``query``: a relation of :mod:`beam_joins.views`.
+    * ``key``: the columns that are the key of the result: one, or several, which are never null; two rows with one key at one
+      position fail the run. Without it the key follows from the query: that of the table whose rows are filtered or joined to
+      the rows that they refer to, or the columns of groups; else it is one that the result does not have as a column.
+
+    The input is a dict of tables by the names that they have in the query; a single table is enough where the query has one.
+    The tables have typed columns, those of the query among them.
+
+    The query becomes transforms of this library: columns that nobody needs are left out where a table comes in, joins by one key
+    are one step, and a join by a key of one side is a foreign-key join. Relations that occur twice are kept once.
+
+    Raises ``ValueError`` at construction for a wrong option; when applied, for a table that is not there, and for columns that a
+    table does not have or has in other types.
+
+    >>> from beam_joins import TableFromChangelog, TableToChanges, views
+    >>> log = pa.table({"id": [1, 2, 1], "city": ["Oslo", "Oslo", "Rome"], "lsn": [1, 2, 3]})
+    >>> people = views.table("people", log.schema, key="id")
+    >>> with beam.Pipeline() as pipeline:
+    ...     table = pipeline | beam.Create([log]) | TableFromChangelog(key="id", sequence_by="lsn", timestamp_by="lsn")
+    ...     cities = table | View(people.aggregate({"people": "count()"}, group_by="city"))
+    ...     latest = cities | TableToChanges() | beam.Filter(lambda change: change.position == 2)
+    ...     _ = latest | beam.Map(lambda change: print(change.new))
+    {'city': 'Oslo', 'people': 2}
+    """
+
+    def __init__(self, query: Relation, *, key: str | Sequence[str] | None = None) -> None:
+        if not isinstance(query, Relation):
+            raise ValueError(f"query={query!r}: give a relation of beam_joins.views, which begins with views.table(...)")
+        self._key = None if key is None else columns("key", key)
+        query.require("key", self._key or ())
+        self._query = query
+
+    def explain(self) -> str:
+        """The plan, a line for each relation: its key, the transform that keeps it, its state, and what a change costs."""
+        return explained(self._query)
+
+    def display_data(self) -> dict[str, Any]:
+        """The query."""
+        return {"query": str(self._query)}
+
+    def expand(self, pvalue: Any) -> PCollection[Any]:
+        """Apply the transform."""
+        query = with_needed_columns(self._query)
+        names = _tables_of(query)
+        given = pvalue if isinstance(pvalue, Mapping) else {next(iter(names)): pvalue}
+        if absent := [name for name in names if name not in given] or (len(names) > 1 and given is not pvalue):
+            missing = absent[0] if isinstance(absent, list) else [*names][1]
+            raise ValueError(f"View: the query reads the table {missing!r}: apply it to a dict with {', '.join(names)}")
+        for name in names:
+            require_tables("View", given[name])
+        made = _Kept(given).of(query)
+        if self._key is None:
+            return made
+        keyed: PCollection[Any] = made | "Key" >> MapTable(key=self._key[0] if len(self._key) == 1 else self._key)
+        return keyed
+
+
+def _tables_of(relation: Relation) -> dict[str, TableNode]:
+    if isinstance(relation, TableNode):
+        return {relation.name: relation}
+    return {name: node for each in relation.inputs for name, node in _tables_of(each).items()}
+
+
+class _Kept:
+    """The relations of a query as tables of a pipeline, each of them once."""
+
+    def __init__(self, given: Mapping[str, PCollection[Any]]) -> None:
+        self._given, self._made, self._labels = given, dict[Relation, PCollection[Any]](), dict[str, int]()
+
+    def of(self, relation: Relation) -> PCollection[Any]:
+        """The table of a relation, whose values have its columns."""
+        if relation not in self._made:
+            self._made[relation] = self._table(relation)
+        return self._made[relation]
+
+    def _label(self, relation: Relation, what: str = "") -> str:
+        """A label that changes elsewhere in the query leave as it is: the node, the tables in it, and a number for others alike."""
+        name = f"{what or type(relation).__name__.removesuffix('Node')} of {', '.join(_tables_of(relation))}"
+        self._labels[name] = number = self._labels.get(name, 0) + 1
+        return name if number == 1 else f"{name} {number}"
+
+    @singledispatchmethod
+    def _table(self, relation: Relation) -> PCollection[Any]:
+        raise AssertionError(relation)
+
+    @_table.register
+    def _(self, relation: TableNode) -> PCollection[Any]:
+        table = self._given[relation.name]
+        of_table = table_type(table)
+        value, key = of_table.value_column, of_table.key_column
+        if not pa.types.is_struct(value):
+            raise ValueError(f"View: the table {relation.name!r} has no typed columns: give schema= where it is made")
+        have = {field.name: field.type for field in value}
+        of_key = {name: f"key.{name}" if pa.types.is_struct(key) else "key" for name in relation.key}
+        named = dict[str, str]()
+        for field in relation.schema:
+            named[field.name] = f"value.{field.name}" if field.name in have else of_key.get(field.name, "")
+            if not named[field.name]:
+                raise ValueError(f"View: the table {relation.name!r} has no column {field.name!r}; it has {', '.join(have)}")
+            if (kind := have.get(field.name, field.type)) != field.type:
+                raise ValueError(f"View: the column {field.name!r} of {relation.name!r} is {kind}, and {field.type} in the query")
+        if [*named] == [*have]:
+            return table
+        selected: PCollection[Any] = table | self._label(relation, "Columns") >> MapTable(named)
+        return selected
+
+    @_table.register
+    def _(self, relation: FilterNode) -> PCollection[Any]:
+        kept: PCollection[Any] = self.of(relation.of) | self._label(relation) >> FilterTable(relation.predicate)
+        return kept
+
+    @_table.register
+    def _(self, relation: SelectNode) -> PCollection[Any]:
+        if len(relation.plain) == len(relation.columns):
+            fn: Any = {name: f"value.{column}" for name, column in relation.columns.items()}
+        else:
+            fn = of_columns("select", relation.columns)
+        selected: PCollection[Any] = self.of(relation.of) | self._label(relation) >> MapTable(fn)
+        return selected
+
+    @_table.register
+    def _(self, relation: AggregateNode) -> PCollection[Any]:
+        nullable = any(relation.schema.field(name).nullable for name in relation.group_by)
+        one = len(relation.group_by) == 1
+        grouped: PCollection[Any] = self.of(relation.of) | self._label(relation) >> AggregateTable(
+            relation.aggregates,
+            group_by=(relation.group_by[0] if one else list(relation.group_by)) if relation.group_by else None,
+            null_groups="keep" if nullable else "drop",
+        )
+        if not relation.group_by:
+            return grouped
+        key = table_type(grouped).key_column
+        parts = [field.type for field in key] if pa.types.is_struct(key) else [key]
+        named = dict[str, str | pc.Expression]()
+        for name, kind in zip(relation.group_by, parts, strict=True):
+            within = name if pa.types.is_struct(key) else "value"
+            wanted = relation.schema.field(name).type
+            as_it_is = f"key.{name}" if pa.types.is_struct(key) else "key"
+            named[name] = as_it_is if kind == wanted else pc.field("key", within).cast(wanted)
+        named |= {name: f"value.{name}" for name in relation.aggregates}
+        groups: PCollection[Any] = grouped | self._label(relation, "Groups") >> MapTable(named)
+        return groups
+
+    @_table.register
+    def _(self, relation: DistinctNode) -> PCollection[Any]:
+        rows: PCollection[Any] = self.of(relation.of) | self._label(relation) >> DistinctTable(columns=relation.schema.names)
+        return rows
+
+    @_table.register
+    def _(self, relation: UnionNode) -> PCollection[Any]:
+        names = [f"{number}" for number, _ in enumerate(relation.inputs)]
+        tables = {name: self.of(each) for name, each in zip(names, relation.inputs, strict=True)}
+        rows: PCollection[Any] = tables | self._label(relation) >> UnionTables(tables=names)
+        return rows
+
+    @_table.register
+    def _(self, relation: JoinNode) -> PCollection[Any]:
+        by, how, named = joined_by(relation), relation.how, dict(relation.columns)
+        if by == "key":
+            return self._by_key(key_join(relation), self._label(relation))
+        left, right, left_on, right_on = self.of(relation.left), self.of(relation.right), relation.left_on, relation.right_on
+        if by == "many":
+            join: Any = ManyToManyJoin(
+                named, left_on=list(left_on), right_on=list(right_on), how=relation.how, condition=relation.condition
+            )
+        else:
+            if by == "referring":
+                left, right, left_on, right_on = right, left, right_on, left_on
+                how, named = _MIRRORED[how], {name: _of_other_side(column) for name, column in named.items()}
+            refers = dict(zip(right_on, left_on, strict=True))
+            of_key = row_key(relation.right if by == "reference" else relation.left).columns or ()
+            foreign_key = [refers[column] for column in of_key]
+            join = ForeignKeyJoin(named, foreign_key=foreign_key[0] if len(foreign_key) == 1 else foreign_key, how=how)
+        joined: PCollection[Any] = (left, right) | self._label(relation) >> join
+        return joined
+
+    def _by_key(self, join: KeyJoin, label: str) -> PCollection[Any]:
+        names = [f"table {number}" for number, _ in enumerate(join.tables)]
+        tables = {name: self.of(each) for name, each in zip(names, join.tables, strict=True)}
+        joiner = {name: f"{names[number]}.{column}" for name, (number, column) in join.columns.items()}
+        joined: PCollection[Any] = tables | label >> TableTableJoin(joiner, tables=names, how=list(join.hows))
+        return joined
+
+
+def _of_other_side(column: str) -> str:
+    side, _, name = column.partition(".")
+    return f"{'left' if side == 'right' else 'right'}.{name}"
