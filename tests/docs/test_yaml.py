@@ -231,6 +231,7 @@ def test_the_options_are_those_of_the_classes_with_their_help() -> None:
         *("ReduceTable", "WindowedAggregate", "WindowedTableJoin", "WindowedTableToStream"),  # take functions
         *("LatestTable", "TableToChanges", "TableToStream"),  # TableToRows gives all of them as rows
         *("ReadGrowingFiles", "ReadKafka", "ReadParquet"),  # Beam YAML has readers of rows
+        "View",  # takes a tree of Python objects
     }
 
 

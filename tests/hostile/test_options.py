@@ -14,6 +14,7 @@ import pytest
 from apache_beam.transforms.window import FixedWindows
 
 import beam_joins
+from beam_joins import views
 from beam_joins.io import (
     ReadChangeEvents,
     ReadChangelog,
@@ -33,6 +34,7 @@ from beam_joins.io import (
 )
 
 SCHEMA = pa.schema({"id": pa.int64()})
+QUERY = views.table("t", SCHEMA, key="id")
 VALUES: dict[str, list[Any]] = {
     "none": [None],
     "flag": [True],
@@ -83,6 +85,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
     },
     "DistinctTable": {"columns": (None, "none text")},
     "UnionTables": {"tables": (("a", "b"), ""), "keys": ("tagged", "")},
+    "View": {"query": (QUERY, ""), "key": (None, "none")},
     "ReduceTable": {"group_by": ("g", "text function"), "add": (max, "function"), "subtract": (max, "function")},
     "FilterTable": {"predicate": (max, "function"), "negate": (False, "flag")},
     "MapTable": {"fn": (max, "function"), "schema": (None, "none schema"), "key": (None, "none text function")},
