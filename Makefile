@@ -11,7 +11,7 @@ endef
 
 PYTEST := $(BIN)/python -m pytest
 # a test that hangs where no signal reaches it ends its process, and is named
-GATE := $(PYTEST) --hypothesis-profile=gate -o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true --durations=25
+GATE := $(PYTEST) --hypothesis-profile=gate -o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true --durations=120
 
 .DEFAULT_GOAL := help
 
