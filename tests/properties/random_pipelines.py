@@ -87,7 +87,9 @@ def random_plan(draw: Random) -> Plan:
         schema = draw.random() < 0.5 and kind != "filter"
         broadcast = draw.choice([None, True, False]) if kind == "refer" else None
         steps.append(Step(kind, inputs, how, schema, columns, broadcast, conditional=kind == "equal" and draw.random() < 0.5))
-        typed.append(typed[inputs[0]] if kind == "filter" or how in ("semi", "anti") else schema or columns)
+        is_kept = kind == "filter" or how in ("semi", "anti")
+        has_columns = schema or (columns and kind in ("refer", "same key"))  # of pairs sums are made, by a function of one record
+        typed.append(typed[inputs[0]] if is_kept else has_columns)
     shown = {number for number in range(len(steps) - 1) if draw.random() < 0.3}
     return Plan(sources, tuple(steps), frozenset({*shown, len(steps) - 1}))
 

@@ -201,3 +201,28 @@ def test_a_right_table_that_its_reader_knows_to_be_small_is_broadcast(tmp_path, 
         assert_that(joined | TableToChanges(), equal_to([Change(1, None, {"name": "a", "amount": 5}, 3, 0)]))
         steps = set(p.applied_labels)
     assert any(step.startswith("Joined/Moved") for step in steps) is not broadcast
+
+
+RINGS = {
+    "each refers to the other": ["xy", "yx"],
+    "a ring of three": ["xy", "yz", "zx"],
+    "two that wait for one": ["xz", "yz", "zx"],
+    "behind each other": ["xy", "yx", "xy"],
+    "to itself": ["xx", "xx"],
+}
+
+
+@pytest.mark.parametrize("joins", RINGS.values(), ids=list(RINGS))
+def test_small_tables_that_refer_to_each_other_are_joined_as_if_they_were_large(tmp_path, joins):
+    rows = [{"id": n, "by": (n * 2 + 1) % 5, "amount": n, "gone": False, "at": n} for n in range(5)]
+    pq.write_table(columns(rows, ORDER_COLUMNS), tmp_path / "rows.parquet")
+    with beam.Pipeline(runner=FnApiRunner()) as p:
+        tables = {
+            name: p | f"read {name}" >> ReadParquet(str(tmp_path / "rows.parquet")) | f"table {name}" >> TableFromChangelog(**CDC)
+            for name in "xyz"
+        }
+        for number, (left, right) in enumerate(joins):
+            join = ForeignKeyJoin({"n": "left.amount", "of": "right.amount"}, foreign_key="by")
+            joined = (tables[left], tables[right]) | f"join {number}" >> join | f"changes {number}" >> TableToChanges()
+            new = joined | f"rows {number}" >> beam.Map(lambda change: change.new)
+            assert_that(new, equal_to([{"n": row["id"], "of": row["by"]} for row in rows]), label=f"rows of {number}")

@@ -21,6 +21,7 @@ from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.blocks.emitter import Emitter
 from beam_joins.transforms.engine.blocks.metrics import ROWS_IN, ROWS_OUT, TURN_MICROS, UNMATCHED, count
 from beam_joins.transforms.engine.blocks.observed_kinds import keys_may_meet
+from beam_joins.transforms.engine.construction.applied_transforms import main_inputs
 from beam_joins.transforms.engine.construction.table_type import physical_of
 from beam_joins.transforms.engine.joins import LEFT, RIGHT, LeftRows, Sides
 from beam_joins.transforms.engine.stages.batch_references import LaidBatches, laid
@@ -43,16 +44,43 @@ def is_small(table: PCollection[Any]) -> bool:
 
 
 def waits_for(right: PCollection[Any], left: PCollection[Any]) -> bool:
-    """Whether the right table is behind a join of tables that come, as the left one does, from one
-    collection.
+    """Whether the right table as a side input would have to wait for the left one.
 
-    Beam's direct runner never ends such a pipeline with the right table as a side input: the flattened sides
-    of that join wait until all consumers of the collection have read it. The broadcast join is one of them,
-    and it waits for its side input.
+    Beam's direct runner never ends such a pipeline: it reads a collection together with all of its consumers, the broadcast join
+    among them, which waits for its side input. It waits for the left table where the right one is behind a join of tables that
+    come, as the left one does, from one collection, since the flattened sides of that join wait for all consumers; and
+    where a consumer of the right table's collections waits for a side input of the left table's.
     """
-    upstream = _upstream(left)
-    merges = (node for node in _upstream(right) if isinstance(node.transform, beam.Flatten))
-    return any(upstream & _upstream(*merge.inputs) for merge in merges)
+    of_left, of_right = _upstream(left), _upstream(right)
+    merges = (node for node in of_right if isinstance(node.transform, beam.Flatten))
+    return any(of_left & _upstream(*merge.inputs) for merge in merges) or _is_waited_for(of_left, of_right)
+
+
+def _is_waited_for(of_left: set[AppliedPTransform], of_right: set[AppliedPTransform]) -> bool:
+    """Whether what is read together with the right table waits, through side inputs, for what the left table is made of."""
+    some = next(iter(of_left | of_right), None)
+    if some is None:
+        return False
+    waiting = [
+        (_upstream(*main_inputs(node)), _upstream(*(side.pvalue for side in node.side_inputs))) for node in _with_side_inputs(some)
+    ]
+    read_together, waited_for = set(of_right), set[AppliedPTransform]()
+    while further := [each for each in waiting if each[0] & read_together]:
+        waiting = [each for each in waiting if each not in further]
+        waited_for |= set[AppliedPTransform]().union(*(sides for _, sides in further))
+        read_together |= waited_for
+    return bool(waited_for & of_left)
+
+
+def _with_side_inputs(node: AppliedPTransform) -> Iterator[AppliedPTransform]:
+    """The transforms of a node's pipeline that have side inputs."""
+    while node.parent is not None:
+        node = node.parent
+    nodes = [node]
+    while nodes:
+        nodes += (node := nodes.pop()).parts
+        if node.side_inputs:
+            yield node
 
 
 def _upstream(*collections: PCollection[Any]) -> set[AppliedPTransform]:
