@@ -100,7 +100,7 @@ def process_ends(store: Store) -> None:
 @pytest.mark.each_value
 @pytest.mark.parametrize("is_killed", [True, False])
 @pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.sweep), 29])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.sweep), 59])
 def test_a_run_that_ends_at_an_operation_is_repeated_by_the_next_to_the_same_bytes(
     beam_joins: Run, store: Store, write: str, is_killed: bool, step: int
 ) -> None:

@@ -154,7 +154,7 @@ def of_any_digits(lines):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("partitions", [[3, 3, 3], [3, 2, 4]], ids=str)
+@pytest.mark.parametrize("partitions", [pytest.param([3, 3, 3], marks=pytest.mark.sweep), [3, 2, 4]], ids=str)
 @pytest.mark.parametrize("job", TYPED)
 def test_runs_with_decimal_keys_of_other_digits_give_what_one_run_gives(job, partitions, monkeypatch, tmp_path):
     records = of_decimals(history(7))
