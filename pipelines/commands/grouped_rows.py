@@ -41,18 +41,16 @@ class GroupedRows(ResultRows):
     @cached_property
     def table_type(self) -> TableType:
         """The types of the groups and of their aggregates, in typed columns. Raises InputError."""
-        of_rows = ResultRows(self.job)
-        rows = of_rows.table_type.value
-        of_texts = {name for side in self.job.shares for name in of_rows.numbers(side)}
+        rows = ResultRows(self.job).table_type.value
         aggregated = [name for name in self.groups.read if name not in self.groups.by]
         for option, columns in (("--group-by", self.groups.by), ("--aggregate", aggregated)):
             if absent := [name for name in columns if rows.get_field_index(name) < 0]:
                 raise InputError(f"{option}: the rows have no column '{absent[0]}': they have {', '.join(each.name for each in rows)}")
             if nested := [name for name in columns if pa.types.is_struct(rows.field(name).type)]:
                 raise InputError(f"{option}: '{nested[0]}' is a row: take its columns in --select")
-            if texts := [name for name in columns if name in of_texts]:
+            if texts := [name for name in columns if is_text(rows.field(name).type) and self._has_numbers(name)]:
                 declared = self._declared(texts[0], "decimal(18,2)")
-                raise InputError(f"{option}: '{texts[0]}' is numeric without a scale, and its numbers are kept as texts: {declared}")
+                raise InputError(f"{option}: the numbers in '{texts[0]}' are of no one type and are kept as texts: {declared}")
         try:
             for name in self.groups.by:
                 changelog, column = self._source(name)
@@ -69,9 +67,16 @@ class GroupedRows(ResultRows):
         """The changelog of a column of the rows, and the column's name there."""
         for side, share in self.job.shares.items():
             named = {name: name} if share.columns is None else {of_result: column for column, of_result in share.columns}
-            if name in named and named[name] in self.job.types(side).names:
+            if name in named and (share.columns is not None or name in self.job.types(side).names):
                 return self.job.changelogs[side], named[name]
         raise AssertionError(name)
+
+    def _has_numbers(self, name: str) -> bool:
+        """Whether a column of texts has numbers, as one of a database that says no scale for them."""
+        changelog, column = self._source(name)
+        if changelog.table is not None:
+            return changelog.table.types.get(column, "").startswith("numeric")
+        return not {"whole numbers", "fractions"}.isdisjoint(changelog.kinds_of(column))
 
     def _declared(self, name: str, kind: str) -> str:
         changelog, column = self._source(name)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pipelines.join_run import BY, refused
+from tests.pipelines.join_run import BY, LEFT, refused
 from tests.pipelines.naive_orders import Row
 from tests.pipelines.orders_run import Run, numbers, read_lines, write
 
@@ -186,7 +186,7 @@ def test_other_aggregates_over_an_earlier_state_make_the_result_anew_where_that_
             "--aggregate: 'avg' is no aggregate: choose one of count, sum, min, max, mean, count_distinct",
         ),
         (["--aggregate", "sum() as m"], "--aggregate: sum() is of values: name their column, as in sum('amount')"),
-        (["--aggregate", "sum(m) as m"], "--aggregate: the rows have no column 'm': they have id, by, n, updated_at"),
+        (["--aggregate", "sum(m) as m"], "--aggregate: the rows have no column 'm': they have id, by, n, updated_at, mixed"),
         (
             ["--aggregate", "count() as n, count() as n"],
             "--aggregate: two columns are called 'n': give them different names",
@@ -200,14 +200,20 @@ def test_other_aggregates_over_an_earlier_state_make_the_result_anew_where_that_
             "--aggregate: m: values of type string cannot be added: give a column of numbers; 'by' is text: if it has numbers, say "
             "its type, as in --schema-overrides 'by:double'",
         ),
+        (
+            ["--aggregate", "max(mixed) as m"],
+            "--aggregate: the numbers in 'mixed' are of no one type and are kept as texts: say its type, as in --schema-overrides "
+            "'mixed:decimal(18,2)'",
+        ),
         (["--aggregate", "count() as m", "--null-groups=keep"], "--null-groups is of groups: give --group-by too"),
         (
             ["--aggregate", "count() as m", "--group-by", "who"],
-            "--group-by: the rows have no column 'who': they have id, by, n, updated_at",
+            "--group-by: the rows have no column 'who': they have id, by, n, updated_at, mixed",
         ),
     ],
 )
 def test_wrong_groups_are_one_sentence(beam_joins: Run, options: list[str], sentence: str) -> None:
+    write("l.jsonl", *({**row, "mixed": mixed} for row, mixed in zip(LEFT, (1, 2.5, "x", None), strict=True)))
     assert refused(beam_joins("table", "--input", "l.jsonl", "--latest", "now.jsonl", *options)) == sentence
 
 
