@@ -82,6 +82,19 @@ def members_column(n: int) -> str:
     return f"value {n}"
 
 
+def columns_beside(n: int, kind: pa.DataType) -> list[tuple[str, pa.DataType]]:
+    """The columns of values that are kept with the rows of groups for a column of members, and their types; a state has some of them.
+
+    >>> columns_beside(0, pa.int8())
+    [('least 0', DataType(int8)), ('greatest 0', DataType(int8)), ('sum 0', DataType(int64))]
+    """
+    try:
+        summed = [(f"sum {n}", sum_type(kind))]
+    except ValueError:  # values that have no sum
+        summed = []
+    return [(f"least {n}", kind), (f"greatest {n}", kind), *summed]
+
+
 def step(
     state: MeasuresState, rows: pa.Table, measures: Mapping[str, Measure], *, keeps_empty: bool
 ) -> tuple[ChangeBatch, MeasuresState]:

@@ -41,19 +41,28 @@ def ordering_bytes(values: pa.Array) -> pa.Array:
     is_number = pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
     if not is_number and not pa.types.is_temporal(kind):
         raise ValueError(f"values of type {kind} have no order: give a column of numbers, texts, bytes, dates or times")
-    return _with_nulls(_of_numbers(values) if is_number else [_sortable(_instants(values))], values)
+    return _with_nulls(_of_numbers(values), values) if is_number else _of_instants(values)
 
 
-def _instants(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Dates, times and durations in microseconds, so that a wider type has the same; nanoseconds as they are."""
+def _of_instants(values: pa.Array) -> pa.Array:
+    micros, beyond = _instants(values)
+    whole = _with_nulls([_sortable(micros)], values)
+    if not beyond.any():
+        return whole
+    return pc.if_else(pa.array(beyond == 0), whole, _with_nulls([_sortable(micros), _sortable(beyond)], values))
+
+
+def _instants(values: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Dates, times and durations in microseconds, and the nanoseconds beyond them, so that a wider type has the same."""
     kind = values.type
     if pa.types.is_date(kind):
         values = values.cast(pa.timestamp("s")) if pa.types.is_date32(kind) else values.cast(pa.timestamp("ms"))
         kind = values.type
-    unit = {"s": 10**6, "ms": 10**3, "us": 1, "ns": 1}[kind.unit]
     storage = pa.int32() if pa.types.is_time32(kind) else pa.int64()
     numbers: npt.NDArray[np.int64] = values.view(storage).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers * unit
+    if kind.unit == "ns":
+        return np.divmod(numbers, 1000)
+    return numbers * {"s": 10**6, "ms": 10**3, "us": 1}[kind.unit], np.zeros(len(numbers), np.int64)
 
 
 def _of_numbers(values: pa.Array) -> list[npt.NDArray[np.uint64]]:

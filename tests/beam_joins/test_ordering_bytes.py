@@ -53,8 +53,8 @@ SORTED: dict[str, tuple[list[Any], list[pa.DataType]]] = {
     "truth": ([False, True], [pa.bool_()]),
     "dates": ([dt.date.min, dt.date(1969, 12, 31), dt.date(2026, 1, 1)], [pa.date32(), pa.date64()]),
     "times": ([dt.time(0), dt.time(12), dt.time(23, 59)], [pa.time32("s"), pa.time64("us")]),
-    "instants": ([dt.datetime(1969, 1, 1), dt.datetime(2026, 1, 1)], [pa.timestamp("s"), pa.timestamp("us")]),
-    "spans": ([dt.timedelta(-1), dt.timedelta(0), dt.timedelta(7)], [pa.duration("ms"), pa.duration("us")]),
+    "instants": ([dt.datetime(1969, 1, 1), dt.datetime(2026, 1, 1)], [pa.timestamp("s"), pa.timestamp("us"), pa.timestamp("ns")]),
+    "spans": ([dt.timedelta(-1), dt.timedelta(0), dt.timedelta(7)], [pa.duration("ms"), pa.duration("us"), pa.duration("ns")]),
 }
 
 
@@ -65,6 +65,11 @@ def test_values_of_a_kind_are_ordered_and_have_the_same_bytes_in_types_that_hold
     assert sorted(every[0]) == every[0]
     assert len({*every[0]}) == len(values)
     assert all(each == every[0] for each in (*every, encoded(values)))
+
+
+def test_nanoseconds_between_two_microseconds_are_ordered_behind_the_first() -> None:
+    bytes_of = ordering_bytes(pa.array([-1, 0, 1, 999, 1000, -1000, -1001], pa.timestamp("ns"))).to_pylist()
+    assert [bytes_of.index(each) for each in sorted(bytes_of)] == [6, 5, 0, 1, 2, 3, 4]
 
 
 def test_values_without_a_common_order_are_refused() -> None:

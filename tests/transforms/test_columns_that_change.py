@@ -7,16 +7,21 @@ from decimal import Decimal
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from beam_joins import StreamTableJoin, WindowedStreamJoin, vectorized
+from beam_joins import AggregateTable, StreamTableJoin, WindowedStreamJoin, vectorized
+from beam_joins import aggregates as agg
 from beam_joins.errors import StateRefused
 from tests.transforms import resumed_jobs
 from tests.transforms.resumed_jobs import JOBS, LEFT, RIGHT, history, lines_of, parts, run, typed
 
 CUTS = [20, 40]
 _NULLS = re.compile(r"'([lr]_)?(note|city)': None")
-TYPED = ["typed table", "inner", "outer", "one to many", "same key", "sums", "typed stream and table", "typed streams"]
+TYPED = [
+    *("typed table", "inner", "outer", "one to many", "same key", "sums", "aggregates", "sums and means"),
+    *("typed stream and table", "typed streams"),
+]
 """Jobs with tables and streams of typed columns."""
 
 
@@ -35,6 +40,9 @@ def beside(left, right):
 
 
 MORE_JOBS = {
+    "sums and means": lambda p, r: [
+        typed(p, "left", r) | AggregateTable({"sum": "sum(n)", "mean": "mean(n)", "last": agg.max("n", where=pc.field("n") > 1)})
+    ],
     "typed stream and table": lambda p, r: [
         (stream(p, "stream", r), typed(p, "right", r))
         | StreamTableJoin(beside, how="left", key="by", sequence_by="at", timestamp_by="at")
@@ -98,7 +106,7 @@ def test_runs_with_other_columns_give_what_one_run_with_all_columns_gives(job, m
     made = [line for n in range(3) for line in lines_of(tmp_path / f"{n}")]
     assert plain(made) == plain(lines_of(tmp_path / "whole"))
     assert plain(lines_of(tmp_path / "2.latest")) == plain(lines_of(tmp_path / "whole.latest"))
-    assert job in ("inner", "sums") or any(re.search(r"note': 'left", line) for line in made)
+    assert job in ("inner", "sums", "aggregates", "sums and means") or any(re.search(r"note': 'left", line) for line in made)
 
 
 @pytest.mark.sweep

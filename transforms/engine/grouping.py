@@ -225,7 +225,7 @@ class GroupedTable(MakesTable[TableInput]):
             to=(MAIN, *handling.tags),
             main_type=ChangeBatch,
             tables=(MEMBERS,),
-            stored={MEMBERS: made.stored},
+            stored=made.stored,
         )
         handling.collect(routed, replayed)
         return as_table(replayed[MAIN], self._type_of(made, of_table), WHOLE), self.all_dropped(routed)
@@ -246,7 +246,7 @@ class Aggregation:
     """Whether the kernel needs the keys of rows."""
 
     def __init__(self, grouping: Grouping, kind: pa.DataType, stored: pa.Schema) -> None:
-        self.grouping, self.type, self.stored = grouping, kind, stored
+        self.grouping, self.type, self.stored = grouping, kind, {MEMBERS: stored}
 
     def columns_sent(self, batch: ChangeBatch, columns: Sequence[pa.Array]) -> dict[str, pa.Array]:
         """The columns of members by their names, of all values of a batch."""

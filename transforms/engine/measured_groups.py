@@ -48,8 +48,14 @@ class Measured(Aggregation):
         grouping = Grouping(of_table, functions, group_by, aggregated, keeps_null=keeps_null, typed_groups=True)
         kinds = grouping.types
         types = {name: self._type(name, measure, kinds) for name, measure in self._measures.items()}
-        stored = pa.schema([("group", grouping.group_type)])
-        super().__init__(grouping, measures.row_type(types), stored)
+        row = measures.row_type(types)
+        members = [(members_column(n), kind) for n, kind in enumerate(kinds)]
+        beside = [column for n, kind in enumerate(kinds) for column in measures.columns_beside(n, kind)]
+        super().__init__(grouping, row, pa.schema([("group", grouping.group_type), ("aggregate", row), *members, *beside]))
+        held = {measure.of for measure in self._measures.values() if measure.is_of_values}
+        self.stored |= {
+            name: pa.schema([("group", grouping.group_type), ("value", kind)]) for n, (name, kind) in enumerate(members) if n in held
+        }
         self._keeps_empty, self._is_total, self._kinds = keeps_empty or group_by is None, group_by is None, kinds
 
     @staticmethod
