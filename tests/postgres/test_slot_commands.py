@@ -109,7 +109,8 @@ def test_what_is_missing_to_read_a_slot_is_said_in_a_sentence(postgres: str, bea
         (address.replace(":secret@127.0.0.1", "@127.0.0.2"), "PostgreSQL, slot missing: connection failed: "),
     ):
         ran = beam_joins(*join_options(path))
-        assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran
+        code = 1 if "127.0.0.2" in path else 2  # a server that does not answer may do so later
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (code, "", 1), ran
         assert message in ran.err
     for path, message in (
         (plain, "the role needs REPLICATION"),

@@ -76,7 +76,7 @@ _REMEDIES: Final = {
 """What to do, by words of the server."""
 _REFUSED: Final = re.compile(
     r"authentication failed|no password supplied|pg_hba|not permitted|permission denied|(?:role|database) \S+ does not exist"
-    r"|certificate|does not support|invalid"
+    r"|certificate|does not support|invalid|replication role|REPLICATION attribute"
 )
 """The words of a server, or of the client, that refuses a connection for good."""
 _PASSING: Final = ("08", "57P0", "53300", "55P03", "55006", "40001", "40P01", "25006")
