@@ -9,14 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
+from beam_joins.columns.sorting import valid
 from beam_joins.functions.expressions import of_columns
+from beam_joins.functions.marked_functions import keys_of
+from beam_joins.keys.hashes import hashes
 from beam_joins.options.join_types import How
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.aggregate_table import AggregateTable
 from beam_joins.transforms.distinct_table import DistinctTable
 from beam_joins.transforms.engine.construction.input_checks import require_tables
 from beam_joins.transforms.engine.construction.option_checks import columns
 from beam_joins.transforms.engine.construction.output_types import Tables
-from beam_joins.transforms.engine.construction.table_type import table_type
+from beam_joins.transforms.engine.construction.table_type import as_table, physical_of, table_type
+from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.filter_table import FilterTable
 from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
 from beam_joins.transforms.many_to_many_join import ManyToManyJoin
@@ -55,8 +60,8 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
     The query becomes transforms of this library: columns that nobody needs are left out where a table comes in, joins by one key
     are one step, and a join by a key of one side is a foreign-key join. Relations that occur twice are kept once.
 
-    Raises ``ValueError`` at construction for a wrong option; when applied, for a table that is not there, and for columns that a
-    table does not have or has in other types.
+    Raises ``ValueError`` at construction for a wrong option; when applied, for a table that is not there, and for columns or a
+    key that a table does not have or has in other types; and in the run for a row whose key is another than the query says.
 
     >>> from beam_joins import TableFromChangelog, TableToChanges, views
     >>> log = pa.table({"id": [1, 2, 1], "city": ["Oslo", "Oslo", "Rome"], "lsn": [1, 2, 3]})
@@ -87,13 +92,13 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
     def expand(self, pvalue: Any) -> PCollection[Any]:
         """Apply the transform."""
         query = with_needed_columns(self._query)
-        names = _tables_of(query)
-        given = pvalue if isinstance(pvalue, Mapping) else {next(iter(names)): pvalue}
-        if absent := [name for name in names if name not in given] or (len(names) > 1 and given is not pvalue):
-            missing = absent[0] if isinstance(absent, list) else [*names][1]
-            raise ValueError(f"View: the query reads the table {missing!r}: apply it to a dict with {', '.join(names)}")
-        for name in names:
+        tables = _tables_of(query)
+        given = pvalue if isinstance(pvalue, Mapping) else {next(iter(tables)): pvalue}
+        if absent := [name for name in tables if name not in given]:
+            raise ValueError(f"View: the query reads the table {absent[0]!r}: apply it to a dict with {', '.join(tables)}")
+        for name in tables:
             require_tables("View", given[name])
+        given = {name: _with_key(given[name], node) for name, node in tables.items()}
         made = _Kept(given).of(query)
         if self._key is None:
             return made
@@ -105,6 +110,39 @@ def _tables_of(relation: Relation) -> dict[str, TableNode]:
     if isinstance(relation, TableNode):
         return {relation.name: relation}
     return {name: node for each in relation.inputs for name, node in _tables_of(each).items()}
+
+
+def _parts_of_key(key: pa.DataType, names: Sequence[str]) -> dict[str, pc.Expression]:
+    """The columns of a key with these names."""
+    if pa.types.is_struct(key):
+        return {name: pc.field("key", name) for name in names}
+    return {name: pc.field("key", "value") for name in names}
+
+
+def _with_key(table: PCollection[Any], node: TableNode) -> PCollection[Any]:
+    """The table, whose rows are known to have the key that the query says: joins by it would find no rows in silence. Raises
+    ``ValueError`` for a table without typed columns, or with keys of another type.
+    """
+    of_table = table_type(table)
+    value, names = of_table.value_column, list(node.key) if len(node.key) > 1 else node.key[0]
+    if not pa.types.is_struct(value):
+        raise ValueError(f"View: the table {node.name!r} has no typed columns: give schema= where it is made")
+    said = f"the query says that the key of {node.name!r} is {', '.join(node.key)}"
+    kind = keys_of("key", names, pa.nulls(0, pa.struct(list(node.of_table)))).type
+    if of_table.key_column != kind:
+        raise ValueError(f"View: {said} ({kind}), and the keys of the table are {of_table.key_column}: MapTable(key=) gives others")
+    if not {*node.key} <= {field.name for field in value}:
+        return table
+
+    def checked(batch: ChangeBatch) -> ChangeBatch:
+        new = batch.new
+        if (valid(new) & (hashes(keys_of("key", names, new)) != hashes(batch.key))).any():
+            raise ValueError(f"View: {said}, and it has a row whose key is another: MapTable(key=) gives others")
+        return batch
+
+    batches = in_batches(table)
+    known = batches | f"Key of {node.name}" >> beam.Map(checked).with_output_types(batches.element_type)
+    return as_table(known, of_table, physical_of(batches))
 
 
 class _Kept:
@@ -133,18 +171,15 @@ class _Kept:
     def _(self, relation: TableNode) -> PCollection[Any]:
         table = self._given[relation.name]
         of_table = table_type(table)
-        value, key = of_table.value_column, of_table.key_column
-        if not pa.types.is_struct(value):
-            raise ValueError(f"View: the table {relation.name!r} has no typed columns: give schema= where it is made")
-        have = {field.name: field.type for field in value}
-        of_key = {name: f"key.{name}" if pa.types.is_struct(key) else "key" for name in relation.key}
-        named = dict[str, str]()
+        have = {field.name: field.type for field in of_table.value_column}
+        of_key = _parts_of_key(of_table.key_column, relation.key)
+        named = dict[str, str | pc.Expression]()
         for field in relation.schema:
-            named[field.name] = f"value.{field.name}" if field.name in have else of_key.get(field.name, "")
-            if not named[field.name]:
+            if field.name not in have and field.name not in of_key:
                 raise ValueError(f"View: the table {relation.name!r} has no column {field.name!r}; it has {', '.join(have)}")
             if (kind := have.get(field.name, field.type)) != field.type:
                 raise ValueError(f"View: the column {field.name!r} of {relation.name!r} is {kind}, and {field.type} in the query")
+            named[field.name] = f"value.{field.name}" if field.name in have else of_key[field.name].cast(field.type)
         if [*named] == [*have]:
             return table
         selected: PCollection[Any] = table | self._label(relation, "Columns") >> MapTable(named)
@@ -175,14 +210,9 @@ class _Kept:
         )
         if not relation.group_by:
             return grouped
-        key = table_type(grouped).key_column
-        parts = [field.type for field in key] if pa.types.is_struct(key) else [key]
         named = dict[str, str | pc.Expression]()
-        for name, kind in zip(relation.group_by, parts, strict=True):
-            within = name if pa.types.is_struct(key) else "value"
-            wanted = relation.schema.field(name).type
-            as_it_is = f"key.{name}" if pa.types.is_struct(key) else "key"
-            named[name] = as_it_is if kind == wanted else pc.field("key", within).cast(wanted)
+        for name, column in _parts_of_key(table_type(grouped).key_column, relation.group_by).items():
+            named[name] = column.cast(relation.schema.field(name).type)  # whole numbers of a key are of 64 bits
         named |= {name: f"value.{name}" for name in relation.aggregates}
         groups: PCollection[Any] = grouped | self._label(relation, "Groups") >> MapTable(named)
         return groups

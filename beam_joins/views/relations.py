@@ -48,9 +48,9 @@ class Relation(ABC):
         """The node in words, without its inputs."""
 
     def filter(self, predicate: pc.Expression) -> "Relation":
-        """The rows for which an Arrow expression of the columns is true; a null is false. Raises ``ValueError``."""
-        if isinstance(self, FilterNode):
-            return FilterNode(self.of, self.predicate & predicate)
+        """The rows for which an Arrow expression of the columns is true; a null is false. It is evaluated for these rows alone, so
+        that a filter may guard the next one. Raises ``ValueError``.
+        """
         return FilterNode(self, predicate)
 
     def select(self, columns: Columns | Mapping[str, Column]) -> "Relation":
@@ -106,10 +106,12 @@ class Relation(ABC):
         return UnionNode((self, *others))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Relation) and self._text == other._text
+        if not isinstance(other, Relation) or type(self) is not type(other) or hash(self) != hash(other):
+            return False
+        return self is other or (self.meaning == other.meaning and self.inputs == other.inputs)
 
     def __hash__(self) -> int:
-        return hash(self._text)
+        return self._hash
 
     def __repr__(self) -> str:
         return str(self)
@@ -124,8 +126,8 @@ class Relation(ABC):
             yield from each.lines(f"{indent}  ")
 
     @cached_property
-    def _text(self) -> str:
-        return repr((type(self).__name__, self.meaning, [each._text for each in self.inputs]))
+    def _hash(self) -> int:
+        return hash((type(self).__name__, self.meaning, self.inputs))
 
     def require(self, option: str, names: Sequence[str]) -> None:
         """Raise ``ValueError`` for columns that are not there."""
@@ -182,15 +184,10 @@ def table(name: str, schema: pa.Schema, *, key: Columns) -> Relation:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FilterNode(Relation):
-    """The rows for which a predicate is true."""
+class _OfOne(Relation):
+    """A relation whose rows are made of those of one other; by default with its columns."""
 
     of: Relation
-    predicate: pc.Expression
-
-    def __post_init__(self) -> None:
-        if (kind := _types(self.of, {"filter": self.predicate}, "filter")["filter"]) != pa.bool_():
-            raise ValueError(f"filter={self.predicate} gives values of type {kind}: give an expression that is true or false")
 
     @property
     def schema(self) -> pa.Schema:
@@ -199,8 +196,19 @@ class FilterNode(Relation):
 
     @property
     def inputs(self) -> tuple[Relation, ...]:
-        """The relation that is filtered."""
+        """The input."""
         return (self.of,)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FilterNode(_OfOne):
+    """The rows for which a predicate is true."""
+
+    predicate: pc.Expression
+
+    def __post_init__(self) -> None:
+        if (kind := _types(self.of, {"filter": self.predicate}, "filter")["filter"]) != pa.bool_():
+            raise ValueError(f"filter={self.predicate} gives values of type {kind}: give an expression that is true or false")
 
     @property
     def meaning(self) -> tuple[Any, ...]:
@@ -213,10 +221,9 @@ class FilterNode(Relation):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SelectNode(Relation):
+class SelectNode(_OfOne):
     """The rows with other columns."""
 
-    of: Relation
     columns: Mapping[str, Column]
 
     def __post_init__(self) -> None:
@@ -244,11 +251,6 @@ class SelectNode(Relation):
                 for name, column in self.columns.items()
             ]
         )
-
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        """The relation whose columns are taken."""
-        return (self.of,)
 
     @property
     def meaning(self) -> tuple[Any, ...]:
@@ -327,10 +329,9 @@ class JoinNode(Relation):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AggregateNode(Relation):
+class AggregateNode(_OfOne):
     """A row for each group, with its columns and aggregates."""
 
-    of: Relation
     group_by: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
 
@@ -365,11 +366,6 @@ class AggregateNode(Relation):
         return pa.field(name, made, nullable=aggregate.function not in ("count", "count_distinct"))
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
-        """The relation whose rows are grouped."""
-        return (self.of,)
-
-    @property
     def meaning(self) -> tuple[Any, ...]:
         """The groups and the aggregates."""
         aggregates = [(name, each.function, _spec_text(each.of), _spec_text(each.where)) for name, each in self.aggregates.items()]
@@ -382,20 +378,8 @@ class AggregateNode(Relation):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DistinctNode(Relation):
+class DistinctNode(_OfOne):
     """The different rows."""
-
-    of: Relation
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of the input."""
-        return self.of.schema
-
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        """The relation whose different rows are taken."""
-        return (self.of,)
 
     def described(self) -> str:
         """Its name."""
@@ -406,17 +390,17 @@ class DistinctNode(Relation):
 class UnionNode(Relation):
     """The rows of several relations."""
 
-    all: tuple[Relation, ...]
+    relations: tuple[Relation, ...]
 
     def __post_init__(self) -> None:
-        if len(self.all) < 2 or not all(isinstance(each, Relation) for each in self.all):
+        if len(self.relations) < 2 or not all(isinstance(each, Relation) for each in self.relations):
             raise ValueError("union takes other relations: give at least one")
         _ = self.schema
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of the first relation."""
-        first, *others = self.all
+        first, *others = self.relations
         fields = list(first.schema)
         for other in others:
             if {*other.schema.names} != {*first.schema.names}:
@@ -432,7 +416,7 @@ class UnionNode(Relation):
     @property
     def inputs(self) -> tuple[Relation, ...]:
         """The relations."""
-        return self.all
+        return self.relations
 
     def described(self) -> str:
         """Its name."""

@@ -75,11 +75,12 @@ def _(relation: JoinNode) -> RowKey:
             if (name := of_left.get(one) or of_right.get(other)) is not None:
                 of_left.setdefault(one, name)
                 of_right.setdefault(other, name)
-    by = joined_by(relation)
+    left, right = row_key(relation.left), row_key(relation.right)
+    by = _joined_by(relation, left, right)
     if relation.is_of_left or (by in ("key", "reference") and relation.how in ("inner", "left")):
-        return _renamed(row_key(relation.left), of_left)
+        return _renamed(left, of_left)
     if by == "referring" and relation.how in ("inner", "right"):
-        return _renamed(row_key(relation.right), of_right)
+        return _renamed(right, of_right)
     return HIDDEN
 
 
@@ -107,9 +108,12 @@ def _renamed(key: RowKey, names: dict[str, str]) -> RowKey:
 
 def joined_by(join: JoinNode) -> JoinedBy:
     """How a join is kept: by the keys that its columns are, if it has no condition beside."""
+    return _joined_by(join, row_key(join.left), row_key(join.right))
+
+
+def _joined_by(join: JoinNode, left: RowKey, right: RowKey) -> JoinedBy:
     if join.condition is not None:
         return "many"
-    left, right = row_key(join.left), row_key(join.right)
     of_left, of_right = left.is_of(join.left_on), right.is_of(join.right_on)
     pairs = dict(zip(join.left_on, join.right_on, strict=True))
     if of_left and of_right and tuple(pairs[column] for column in left.columns or ()) == right.columns:

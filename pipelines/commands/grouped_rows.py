@@ -18,11 +18,8 @@ from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.result_groups import ResultGroups
 from beam_joins.pipelines.commands.result_rows import ResultRows
 from beam_joins.pipelines.commands.summary import GROUPS
-from beam_joins.pipelines.formats.output_records import ChangeRecords, Made
-from beam_joins.pipelines.formats.registry import file_format, format_of
-from beam_joins.pipelines.formats.types.target_types import json_lines_type, parquet_type
+from beam_joins.pipelines.formats.output_records import Made
 from beam_joins.pipelines.results.counts import TallyDropped
-from beam_joins.pipelines.results.output_files import Output
 from beam_joins.transforms.connect.tables import PlainRows, TableType
 from beam_joins.values.arrow_types import is_text
 
@@ -37,6 +34,7 @@ class GroupedRows(ResultRows):
     """The groups of a job's rows."""
 
     groups: ResultGroups
+    in_texts = False
 
     @cached_property
     def table_type(self) -> TableType:
@@ -74,9 +72,10 @@ class GroupedRows(ResultRows):
     def _has_numbers(self, name: str) -> bool:
         """Whether a column of texts has numbers, as one of a database that says no scale for them."""
         changelog, column = self._source(name)
-        if changelog.table is not None:
-            return changelog.table.types.get(column, "").startswith("numeric")
-        return not {"whole numbers", "fractions"}.isdisjoint(changelog.kinds_of(column))
+        side = self.job.changelogs.index(changelog)
+        if self.job.database_types(side).get(column, "").startswith("numeric"):
+            return True
+        return changelog.table is None and not {"whole numbers", "fractions"}.isdisjoint(changelog.kinds_of(column))
 
     def _declared(self, name: str, kind: str) -> str:
         changelog, column = self._source(name)
@@ -96,23 +95,7 @@ class GroupedRows(ResultRows):
 
     def plain_rows(self, option: str, as_: Made, *, in_json: bool = False, of_texts: bool = False) -> PlainRows:
         """The columns of the groups and of their aggregates. Raises InputError for columns that no file holds."""
-        of_groups = self.table_type
-        try:
-            stored = json_lines_type if in_json and as_ != "pairs" else parquet_type
-            return PlainRows(option, of_groups, self.groups.by, stored=stored)
-        except ValueError as error:
-            raise InputError(f"{option}: {str(error).removeprefix(f'{option}: ')}") from error
-
-    def output(self, name: str, option: str, path: str, as_: Made, owner: str = "") -> Output:
-        """An output of an option, whose suffix says its format. Raises InputError for a column that the format does not take."""
-        format_ = format_of(option, path).name
-        try:
-            records = ChangeRecords(self.plain_rows(option, as_, in_json=file_format(format_).of_json), as_, format_)
-        except InputError:
-            raise
-        except ValueError as error:
-            raise InputError(f"{option}: {path}: {error}") from error
-        return Output(name, path, records, owner=owner, in_parts=self.job.in_parts and as_ != "table")
+        return self._in_columns(option, self.table_type, as_, self.groups.by, in_json=in_json)
 
 
 def _columns_of(

@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,8 +19,6 @@ from beam_joins.pipelines.results.run_mark import REPLACED, Mark, NotAsLeft, Run
 from beam_joins.pipelines.systems.targets import Target
 from beam_joins.transforms.connect.runs import StateFolder
 from beam_joins.transforms.connect.tables import TableType
-
-_NO_KEY: Final = ("a total over all rows has none", "groups with --null-groups=keep have nulls in theirs")
 
 
 class MergedResult:
@@ -137,7 +135,8 @@ class MergedResult:
                 f"--to: --how {job.how} with --foreign-key keeps right rows without a left one, which have no key in the table"
             )
         if job.groups is not None and (not job.groups.by or job.groups.null == "keep"):
-            raise InputError(f"--to: a table needs a key, and {_NO_KEY[bool(job.groups.by)]}: write files with --latest and --changes")
+            lacks = "groups with --null-groups=keep have nulls in theirs" if job.groups.by else "a total over all rows has none"
+            raise InputError(f"--to: a table needs a key, and {lacks}: write files with --latest and --changes")
         rows = result_rows(job).plain_rows("--to", "table")
         try:
             return self._target.table(TableType(rows.key_type, pa.struct(list(rows.schema))), job.key_names())

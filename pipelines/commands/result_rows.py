@@ -1,9 +1,9 @@
 """The rows of a job's result: the types of their columns, and how each output writes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +41,8 @@ class ResultRows:
     """The rows of a job's result."""
 
     job: Job
+    in_texts: ClassVar[bool] = True
+    """Whether the rows are in the forms in which records are read, texts among them."""
 
     @cached_property
     def table_type(self) -> TableType:
@@ -93,11 +95,16 @@ class ResultRows:
             of_table = of_table._replace(value=pa.struct([(field.name, pa.json_(pa.string())) for field in of_table.value]))
         elif in_json and as_ == "upserts":
             of_table = of_table._replace(value=self._with_numbers(pa.nulls(0, of_table.value)).type)
+        has_key, key = as_ in ("upserts", "pairs"), None if self.job.has_combined_keys else self.job.key_names()
+        return self._in_columns(option, of_table, as_, key if has_key else None, in_json=in_json, without_key=not has_key)
+
+    @staticmethod
+    def _in_columns(
+        option: str, of_table: TableType, as_: Made, key: Sequence[str] | None, *, in_json: bool, without_key: bool = False
+    ) -> PlainRows:
+        stored = json_lines_type if in_json and as_ != "pairs" else parquet_type
         try:
-            stored = json_lines_type if in_json and as_ != "pairs" else parquet_type
-            if as_ not in ("upserts", "pairs"):
-                return PlainRows(option, of_table, stored=stored, without_key=True)
-            return PlainRows(option, of_table, None if self.job.has_combined_keys else self.job.key_names(), stored=stored)
+            return PlainRows(option, of_table, key, stored=stored, without_key=without_key)
         except ValueError as error:
             raise InputError(f"{option}: {str(error).removeprefix(f'{option}: ')}") from error
 
@@ -120,18 +127,20 @@ class ResultRows:
     def output(self, name: str, option: str, path: str, as_: Made, owner: str = "") -> Output:
         """An output of an option, whose suffix says its format. Raises InputError for a column that the format does not take."""
         format_ = format_of(option, path).name
-        of_json, has_texts = file_format(format_).of_json, JSON in self.job.result_forms
         made = partial(Output, name, path, owner=owner, in_parts=self.job.in_parts and as_ != "table")
-        if of_json and as_ in ("changes", "rows"):
+        of_json, has_texts = file_format(format_).of_json, JSON in self.job.result_forms
+        if of_json and as_ in ("changes", "rows") and self.in_texts:
             row = _json_texts if has_texts else _Steps((_typed_columns, self._with_numbers, iso_json))
             return made(TextRecords(of_finals=as_ == "rows"), row=row)
-        of_texts = has_texts and of_json and as_ == "upserts"
+        of_texts = has_texts and of_json and as_ == "upserts" and self.in_texts
         try:
             records = ChangeRecords(self.plain_rows(option, as_, in_json=of_json, of_texts=of_texts), as_, format_)
         except InputError:
             raise
         except ValueError as error:
             raise InputError(f"{option}: {path}: {error}") from error
+        if not self.in_texts:
+            return made(records)
         if of_texts:
             return made(records, row=_Steps((_json_texts, self._json_rows.in_json)))
         with_numbers_in_json = of_json and as_ == "upserts" and not has_texts

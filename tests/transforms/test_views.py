@@ -131,8 +131,34 @@ def test_a_single_table_needs_no_name(direct):
         assert_that(kept, equal_to([Change(3, None, {"nr": 3}, 5, 5)]))
 
 
+def test_a_filter_guards_the_next_one(direct):
+    tenth = pc.divide(pc.scalar(10), pc.field("amount") - 5)
+    with direct() as p:
+        kept = tables(p)["orders"] | View(ORDERS.filter(pc.field("amount") != 5).filter(tenth > 1).select("id")) | TableToChanges()
+        assert_that(kept, equal_to([Change(3, None, {"id": 3}, 5, 5)]))
+
+
+def test_a_tree_of_many_joins_is_compared_and_planned_at_once():
+    def chain():
+        made = PEOPLE
+        for _ in range(30):
+            made = made.join(PEOPLE, on="id", columns={"id": "left.id", "name": "right.name"})
+        return made
+
+    assert (chain() == chain(), row_key(chain()).columns) == (True, ("id",))
+
+
+def test_a_key_that_the_table_does_not_have_is_refused_or_ends_the_run(direct):
+    by_text = views.table("orders", ORDERS.schema, key="note")
+    with pytest.raises(ValueError, match=re.escape("the key of 'orders' is note (string), and the keys of the table are int64")):
+        _ = tables(beam.Pipeline())["orders"] | View(by_text)
+    by_another = views.table("orders", ORDERS.schema, key="by")
+    with pytest.raises(Exception, match="the key of 'orders' is by, and it has a row whose key is another"), direct() as p:
+        _ = tables(p)["orders"] | View(by_another)
+
+
 def test_trees_are_equal_where_they_mean_the_same():
-    one = ORDERS.filter(pc.field("amount") > 1).filter(pc.field("by") > 2).select({"nr": "id", "by": "by"}).select(["nr"])
+    one = ORDERS.filter((pc.field("amount") > 1) & (pc.field("by") > 2)).select({"nr": "id", "by": "by"}).select(["nr"])
     other = ORDERS.filter((pc.field("amount") > 1) & (pc.field("by") > 2)).select({"nr": "id"})
     assert (one == other, hash(one) == hash(other)) == (True, True)
     for different in (

@@ -25,9 +25,9 @@ READ_AGAIN: Final = "give its whole input in this run with --beam_joins_read_aga
 """The remedy for a source whose stored rows do not do, with its label."""
 _REFERENCE, IN_BRACKETS = "reference", "(reference)"
 """The column of a command's rows with the key of a right row, as the first versions with format 5 named it, and now."""
-_WIDENED: Final = ("value", "key", "reference", "group", "aggregate")
-_WIDENED_OF_SEVERAL: Final = ("value", "least", "greatest", "sum")
-"""The names of columns that have a number behind them."""
+_KEYS: Final = ("key", "reference", "group")
+STORED_OR_NOT: Final = ("value", *_KEYS)
+"""The columns that rows of a stage may have without their being stored."""
 DescribedPart = tuple[int, Described | None]
 """A part of a partition's state: the place up to which its rows lie, and its snapshot."""
 
@@ -266,29 +266,18 @@ def read_journal(text: str, name: str) -> tuple[str, list[tuple[str, str]]]:
         raise CorruptData(f"{name} does not say what is to be committed: {error}") from error
 
 
-def may_widen(column: str) -> bool:
-    """Whether the type of a column of stored rows may get wider from one run to the next.
-
-    >>> [may_widen(column) for column in ("value", "value 0", "position")]
-    [True, True, False]
-    """
-    name, space, _ = column.partition(" ")
-    return column in _WIDENED or (bool(space) and name in _WIDENED_OF_SEVERAL)
-
-
 def widened(label: str, text: str, types: pa.Schema | None) -> str:
     """A stored schema, as text, with the types of this run, and without values that are not stored, or any such columns where no
     row is; raises :class:`StateRefused` for values of a type that does not hold the stored ones.
     """
     schema = text_schema(text)
-    for name in filter(may_widen, schema.names):
+    for name in schema.names:
         at, kind = schema.get_field_index(name), None if types is None or name not in types.names else types.field(name).type
         if kind is None:
-            schema = schema.remove(at) if name == "value" or types is None else schema
-            continue
-        if (fault := narrowing(schema.field(at).type, kind)) is None:
+            schema = schema.remove(at) if name == "value" or (types is None and name in STORED_OR_NOT) else schema
+        elif (fault := narrowing(schema.field(at).type, kind)) is None:
             schema = schema.set(at, schema.field(at).with_type(kind))
-        elif name.startswith("value"):  # keys of other types may be equal: their rows tell
+        elif name not in _KEYS:  # keys of other types may be equal: their rows tell
             of, before, now = fault
             column = f"the column '{of}'" if of else "the value"
             change = (

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_joins.coders.snapshot import Described, read_snapshot, tables_of, write_snapshot
 from beam_joins.keys.key_columns import Bools
-from beam_joins.transforms.engine.resumed.manifest import DescribedPart, Manifest, Remembered, may_widen
+from beam_joins.transforms.engine.resumed.manifest import DescribedPart, Manifest, Remembered
 from beam_joins.transforms.engine.resumed.resumed_turn import widened_rows
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import apart, joined, split
@@ -54,8 +54,8 @@ def _widest_types(files: StateFiles, remembered: Remembered) -> _Types:
     types: _Types = {}
 
     def noted(place: int, table: pa.Table) -> pa.Table:
-        widened = pa.schema([table.schema.field(name) for name in filter(may_widen, table.column_names)])
-        types[place] = union_schema(types.get(place, widened), widened)
+        now = table.schema.remove_metadata()
+        types[place] = union_schema(types.get(place, now), now)
         return table.slice(0, 0)
 
     for parts in remembered.partitions.values():

@@ -24,11 +24,11 @@ from beam_joins.transforms.engine.blocks.observed_kinds import read_note, write_
 from beam_joins.transforms.engine.resumed.ended_turns import EndedTurns
 from beam_joins.transforms.engine.resumed.manifest import (
     IN_BRACKETS,
+    STORED_OR_NOT,
     DescribedPart,
     TurnEnded,
     common_columns,
     largest,
-    may_widen,
     now_named,
     schema_text,
     text_schema,
@@ -196,8 +196,8 @@ def _conformed(rows: pa.Table, name: str, memory: Memory) -> pa.Table:
     if name not in memory.columns:
         return rows
     expected = text_schema(memory.columns[name])
-    for column in rows.column_names:  # of this run alone: not remembered, or of rows that are not stored
-        if (column in (UNCHANGED, ARRIVES) or may_widen(column)) and column not in expected.names:
+    for column in (UNCHANGED, ARRIVES, *STORED_OR_NOT):  # of this run alone: not remembered, or of rows that are not stored
+        if column in rows.column_names and column not in expected.names:
             return _conformed(rows.drop_columns([column]), name, memory).append_column(column, rows[column])
     rows = widened_rows(rows, expected, memory.label)
     if rows.schema.remove_metadata().equals(expected):
@@ -214,8 +214,8 @@ def _conformed(rows: pa.Table, name: str, memory: Memory) -> pa.Table:
 
 
 def widened_rows(rows: pa.Table, types: pa.Schema, label: str) -> pa.Table:
-    """The rows with values and keys of wider types; others stay as they are."""
-    for name in (name for name in filter(may_widen, rows.column_names) if name in types.names):
+    """The rows with columns of wider types, of those that ``types`` name; others stay as they are."""
+    for name in (name for name in rows.column_names if name in types.names):
         stored, kind = rows[name].type, types.field(name).type
         if stored != kind and not pa.types.is_null(stored) and narrowing(stored, kind) is None:
             wider = exact_cast(combine_chunks(rows[name]), kind, ValuePlace(label))
