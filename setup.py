@@ -21,6 +21,11 @@ MSGPACK = ["msgpack>=1.2.4"]  # earlier ones allocate an array as long as a dama
 OPENLINEAGE = ["openlineage-python>=1.34"]
 POSTGRES = ["psycopg[binary]>=3.1"]
 PROMETHEUS = ["prometheus-client>=0.16"]
+SQL = [
+    "datafusion==55.*",  # a planner is wrong in silence: another version is taken when the random queries have passed with it
+    "sqlglot>=30,<31",
+    "substrait-protobuf>=0.106,<1",
+]
 YAML = ["apache-beam[yaml]"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 TEST = [
@@ -35,6 +40,7 @@ TEST = [
     *MSGPACK,
     *OPENLINEAGE,
     *PROMETHEUS,
+    *SQL,
     *YAML,
     "build>=1.2",
     "playwright>=1.45",
@@ -126,6 +132,7 @@ setup(
         "postgres": POSTGRES,
         "prometheus": PROMETHEUS,
         "schema-registry": SCHEMA_REGISTRY,
+        "sql": SQL,
         "test": TEST,
         "bench": BENCH,
         "yaml": YAML,

@@ -29,7 +29,7 @@ from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.construction.input_checks import require_tables
 from beam_joins.transforms.engine.construction.option_checks import function
 from beam_joins.transforms.engine.construction.output_types import TableInput
-from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table, key_names_of, physical_of, table_type
 from beam_joins.transforms.engine.stages.each_value import each_value, refusing, rows_of_values
 from beam_joins.transforms.engine.stages.foreign_keys import keys_like, one_reference
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
@@ -154,7 +154,16 @@ class MapTable(MakesTable[TableInput]):
         table = self.handling.apply("Map", run, in_batches(pvalue))
         table.element_type = ChangeBatch
         compared = of_table.compared._replace(values=())  # the function may have given values that are equal one text
-        return as_table(table, of_table._replace(value=value, compared=compared), physical_of(pvalue)._replace(bytes=None))
+        made = of_table._replace(value=value, compared=compared, key_names=self._names_of_key(of_table))
+        return as_table(table, made, physical_of(pvalue)._replace(bytes=None))
+
+    def _names_of_key(self, of_table: TableType) -> tuple[str, ...]:
+        """The names of the columns of the key, if no other columns have them now."""
+        if not isinstance(self._fn, Mapping):
+            return ()
+        columns = {name: self._fn[name] for name in of_table.key_names if name in self._fn}
+        is_kept = all(isinstance(column, str) and column == f"value.{name}" for name, column in columns.items())
+        return of_table.key_names if is_kept else ()
 
     def _rekeyed(self, table: PCollection[Any], key_of: Callable[[Any, Any], Any]) -> tuple[PCollection[Any], PCollection[Any] | None]:
         of_table, functions = table_type(table), self.handling.functions
@@ -178,7 +187,8 @@ class MapTable(MakesTable[TableInput]):
         routed = table | "Key" >> Route(rows, to=(_MEMBERS, *self.dropping, *self.handling.tags), size=physical_of(table).bytes)
         replayed = (routed[_MEMBERS],) | "Under keys" >> Replay(operator, main_type=ChangeBatch, tables=(_MEMBERS,), stored=stored)
         self.handling.collect(routed)
-        made = TableType(Any if is_opaque(keys.type) else keys.type, of_table.value, of_table.order)
+        key = Any if is_opaque(keys.type) else keys.type
+        made = TableType(key, of_table.value, of_table.order, key_names=key_names_of(self._key))
         return as_table(replayed[MAIN], made, WHOLE), self.all_dropped(routed)
 
 

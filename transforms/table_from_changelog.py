@@ -26,7 +26,7 @@ from beam_joins.transforms.engine.construction.element_types import annotated, c
 from beam_joins.transforms.engine.construction.input_checks import require_bounded, require_global
 from beam_joins.transforms.engine.construction.option_checks import choice, columns
 from beam_joins.transforms.engine.construction.pipeline_changes import OF_RECORDS
-from beam_joins.transforms.engine.construction.table_type import Order, Physical, TableType, as_table
+from beam_joins.transforms.engine.construction.table_type import Order, Physical, TableType, as_table, key_names_of
 from beam_joins.transforms.engine.stages.changelog_operator import NO_EARLIER_ROW, ROWS, TRUNCATES, upserts
 from beam_joins.transforms.engine.stages.raw_changelog import RawChangelog, no_records, options_of, require_columns_there
 from beam_joins.transforms.engine.stages.replay import Replay
@@ -214,7 +214,7 @@ class TableFromChangelog(MakesTable[PCollection[Any]]):
             value = union_with_stored(pvalue, "Replay", ROWS, value)
         if isinstance(key, pa.DataType) and pa.types.is_decimal(key):  # others are compared in one type
             key = union_with_stored(pvalue, "Replay", ROWS, key, "key")
-        known_type = TableType(key, value, order)
+        known_type = TableType(key, value, order, key_names=key_names_of(self._key))
         needs_order = order == "time" and "tie_break_by" not in self._read
         replayed = (routed[ROWS],) | "Replay" >> Replay(
             upserts(self._emit, known_type, partial(_checked, known_type, needs_order, self._drops_partial), self._completed_by),

@@ -14,7 +14,7 @@ from beam_joins.errors import InputError
 from beam_joins.functions.joiner import SIDES, TypedJoin
 from beam_joins.functions.pairs import Pairs
 from beam_joins.keys.nested import CombinedKeyType, combined_keys
-from beam_joins.keys.opaque import is_opaque, python_keys
+from beam_joins.keys.opaque import KEYS, is_opaque, opaque_keys, python_keys
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, common_windowing, tables_by_name
 from beam_joins.transforms.engine.construction.option_checks import choice, columns
@@ -74,12 +74,15 @@ class UnionTables(HandlesExceptions[Tables, Table, Handled[Table]]):
         types = {name: table_type(table) for name, table in tables.items()}
         order, value = common_order(_NAME, *types.values()), _common_values(types)
         if is_tagged:
-            kinds = [of_table.key_column for of_table in types.values()]
+            kinds = {of_table.key_column for of_table in types.values()}
             tagged = [
-                as_table(table | f"{name} tagged" >> beam.Map(_tagged, name, value).with_output_types(ChangeBatch), types[name])
+                as_table(
+                    table | f"{name} tagged" >> beam.Map(_tagged, name, value, len(kinds) == 1).with_output_types(ChangeBatch),
+                    types[name],
+                )
                 for name, table in tables.items()
             ]
-            key: Any = CombinedKeyType(pa.string(), kinds[0]) if len({*kinds}) == 1 else Any
+            key: Any = CombinedKeyType(pa.string(), kinds.pop() if len(kinds) == 1 else KEYS)
             return as_table(flattened(tuple(tagged), "All"), TableType(key, Any if is_opaque(value) else value, order), CHECKED)
         key = types[self._names[0]].key
         for one, other in pairwise(types.values()):
@@ -109,9 +112,11 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return exact_cast(values, kind, ValuePlace("a table"))
 
 
-def _tagged(batch: ChangeBatch, name: str, kind: pa.DataType) -> ChangeBatch:
+def _tagged(batch: ChangeBatch, name: str, kind: pa.DataType, has_one_kind: bool) -> ChangeBatch:
+    """The changes under keys with the name of their table; those of tables with keys of several types are Python objects."""
     new, earlier = (values if is_opaque(kind) else _cast(values, kind) for values in (batch.new, batch.earlier))
-    key = combined_keys(pa.array([name] * len(batch), pa.string()), batch.key)
+    keys = batch.key if has_one_kind or is_opaque(batch.key.type) else opaque_keys(python_keys(batch.key))
+    key = combined_keys(pa.array([name] * len(batch), pa.string()), keys)
     return ChangeBatch(key=key, new=new, before=batch.before, timestamp=batch.timestamp, position=batch.position, earlier=earlier)
 
 

@@ -1,7 +1,8 @@
 """View: keeps a query over tables, a tree of relations, as transforms of this library."""
 
 from collections.abc import Mapping, Sequence
-from functools import singledispatchmethod
+from functools import reduce, singledispatchmethod
+from operator import and_
 from typing import Any, Final
 
 import apache_beam as beam
@@ -13,6 +14,7 @@ from beam_joins.columns.sorting import valid
 from beam_joins.functions.expressions import of_columns
 from beam_joins.functions.marked_functions import keys_of
 from beam_joins.keys.hashes import hashes
+from beam_joins.keys.opaque import is_opaque
 from beam_joins.options.join_types import How
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.aggregate_table import AggregateTable
@@ -20,7 +22,7 @@ from beam_joins.transforms.distinct_table import DistinctTable
 from beam_joins.transforms.engine.construction.input_checks import require_tables
 from beam_joins.transforms.engine.construction.option_checks import columns
 from beam_joins.transforms.engine.construction.output_types import Tables
-from beam_joins.transforms.engine.construction.table_type import as_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.table_type import TableType, as_table, physical_of, table_type
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.filter_table import FilterTable
 from beam_joins.transforms.foreign_key_join import ForeignKeyJoin
@@ -41,7 +43,9 @@ from beam_joins.views.relations import (
     TableNode,
     UnionNode,
 )
+from beam_joins.views.relations import table as table_relation
 from beam_joins.views.row_keys import joined_by, row_key
+from beam_joins.views.sql_query import sql
 
 _MIRRORED: Final[dict[How, How]] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
 
@@ -49,13 +53,15 @@ _MIRRORED: Final[dict[How, How]] = {"inner": "inner", "left": "right", "right": 
 class View(beam.PTransform[Tables, PCollection[Any]]):
     """Keeps a query over tables: at every position the content of the result is the query's answer for the contents of the tables.
 
-    * ``query``: a relation of :mod:`beam_joins.views`.
+    * ``query``: a relation of :mod:`beam_joins.views`, or SQL as in :func:`beam_joins.views.sql`.
     * ``key``: the columns that are the key of the result: one, or several, which are never null; two rows with one key at one
       position fail the run. Without it the key follows from the query: that of the table whose rows are filtered or joined to
       the rows that they refer to, or the columns of groups; else it is one that the result does not have as a column.
 
-    The input is a dict of tables by the names that they have in the query; a single table is enough where the query has one.
-    The tables have typed columns, those of the query among them.
+    The input is a dict of tables by the names that they have in the query; a single table is enough where a relation has one.
+    The tables have typed columns, those of the query among them. SQL takes their columns and keys from the tables: from
+        :class:`~beam_joins.TableFromChangelog` and readers, filtered, and other views; joins by a key whose columns are not known are
+    many-to-many joins.
 
     The query becomes transforms of this library: columns that nobody needs are left out where a table comes in, joins by one key
     are one step, and a join by a key of one side is a foreign-key join. Relations that occur twice are kept once.
@@ -74,16 +80,22 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
     {'city': 'Oslo', 'people': 2}
     """
 
-    def __init__(self, query: Relation, *, key: str | Sequence[str] | None = None) -> None:
-        if not isinstance(query, Relation):
-            raise ValueError(f"query={query!r}: give a relation of beam_joins.views, which begins with views.table(...)")
+    def __init__(self, query: Relation | str, *, key: str | Sequence[str] | None = None) -> None:
+        if not isinstance(query, Relation | str) or (isinstance(query, str) and not query.strip()):
+            raise ValueError(f"query={query!r}: give SQL, or a relation of beam_joins.views, which begins with views.table(...)")
         self._key = None if key is None else columns("key", key)
-        query.require("key", self._key or ())
+        if isinstance(query, Relation):
+            query.require("key", self._key or ())
         self._query = query
+        self._planned = query if isinstance(query, Relation) else None
 
     def explain(self) -> str:
-        """The plan, a line for each relation: its key, the transform that keeps it, its state, and what a change costs."""
-        return explained(self._query)
+        """The plan, a line for each relation: its key, the transform that keeps it, its state, and what a change costs. Of SQL it is
+        known when the view has been applied to tables; raises ``ValueError`` before.
+        """
+        if self._planned is None:
+            raise ValueError("the plan of SQL depends on the tables: apply the view first, or give View(views.sql(query, tables))")
+        return explained(self._planned)
 
     def display_data(self) -> dict[str, Any]:
         """The query."""
@@ -91,7 +103,9 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
 
     def expand(self, pvalue: Any) -> PCollection[Any]:
         """Apply the transform."""
-        query = with_needed_columns(self._query)
+        self._planned = _of_sql(self._query, pvalue) if isinstance(self._query, str) else self._query
+        self._planned.require("key", self._key or ())
+        query = with_needed_columns(self._planned)
         tables = _tables_of(query)
         given = pvalue if isinstance(pvalue, Mapping) else {next(iter(tables)): pvalue}
         if absent := [name for name in tables if name not in given]:
@@ -101,9 +115,46 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
         given = {name: _with_key(given[name], node) for name, node in tables.items()}
         made = _Kept(given).of(query)
         if self._key is None:
-            return made
+            key = row_key(query)
+            names = key.columns if key.columns is not None and key.is_plain else ()
+            return as_table(made, table_type(made)._replace(key_names=names), physical_of(made))
         keyed: PCollection[Any] = made | "Key" >> MapTable(key=self._key[0] if len(self._key) == 1 else self._key)
         return keyed
+
+
+def _of_sql(query: str, pvalue: Any) -> Relation:
+    """The relation of a query over tables of a pipeline. Raises ``ValueError``."""
+    if not isinstance(pvalue, Mapping) or not all(isinstance(name, str) for name in pvalue):
+        raise ValueError("View: SQL reads tables by their names: apply it to a dict of tables")
+    relations = dict[str, Relation]()
+    for name, collection in pvalue.items():
+        require_tables("View", collection)
+        of_table = table_type(collection)
+        if pa.types.is_struct(of_table.value_column):
+            relations[name] = _relation_of(name, of_table)
+    try:
+        return sql(query, relations)
+    except ValueError as error:
+        if (name := str(error).removeprefix("there is no table ")) in pvalue:
+            raise ValueError(f"View: {_untyped(name)}") from None
+        raise ValueError(f"View: {error}") from None
+
+
+def _untyped(name: str) -> str:
+    return f"the table {name!r} has no typed columns: give schema= where it is made"
+
+
+def _relation_of(name: str, of_table: TableType) -> Relation:
+    """A table of a pipeline as a relation: the columns of its values, and those of its key that these have not. The key is hidden
+    where its columns are not known.
+    """
+    kind, fields = of_table.key_column, {field.name: field for field in of_table.value_column}
+    types = [field.type for field in kind] if len(of_table.key_names) > 1 else [kind]
+    if not of_table.key_names or is_opaque(kind):
+        return TableNode(name, pa.schema([*fields.values()]), (), tuple(fields))
+    for part, of_part in zip(of_table.key_names, types, strict=True):
+        fields.setdefault(part, pa.field(part, of_part))
+    return table_relation(name, pa.schema([*fields.values()]), key=of_table.key_names)
 
 
 def _tables_of(relation: Relation) -> dict[str, TableNode]:
@@ -124,9 +175,12 @@ def _with_key(table: PCollection[Any], node: TableNode) -> PCollection[Any]:
     ``ValueError`` for a table without typed columns, or with keys of another type.
     """
     of_table = table_type(table)
-    value, names = of_table.value_column, list(node.key) if len(node.key) > 1 else node.key[0]
+    value = of_table.value_column
     if not pa.types.is_struct(value):
-        raise ValueError(f"View: the table {node.name!r} has no typed columns: give schema= where it is made")
+        raise ValueError(f"View: {_untyped(node.name)}")
+    if not node.key:
+        return table
+    names = list(node.key) if len(node.key) > 1 else node.key[0]
     said = f"the query says that the key of {node.name!r} is {', '.join(node.key)}"
     kind = keys_of("key", names, pa.nulls(0, pa.struct(list(node.of_table)))).type
     if of_table.key_column != kind:
@@ -234,7 +288,9 @@ class _Kept:
         by, how, named = joined_by(relation), relation.how, dict(relation.columns)
         if by == "key":
             return self._by_key(key_join(relation), self._label(relation))
-        left, right, left_on, right_on = self.of(relation.left), self.of(relation.right), relation.left_on, relation.right_on
+        left = self._without_nulls(relation.left, relation.left_on, is_kept=how in ("left", "outer", "anti"))
+        right = self._without_nulls(relation.right, relation.right_on, is_kept=how in ("right", "outer"))
+        left_on, right_on = relation.left_on, relation.right_on
         if by == "many":
             join: Any = ManyToManyJoin(
                 named, left_on=list(left_on), right_on=list(right_on), how=relation.how, condition=relation.condition
@@ -249,6 +305,14 @@ class _Kept:
             join = ForeignKeyJoin(named, foreign_key=foreign_key[0] if len(foreign_key) == 1 else foreign_key, how=how)
         joined: PCollection[Any] = (left, right) | self._label(relation) >> join
         return joined
+
+    def _without_nulls(self, relation: Relation, on: Sequence[str], *, is_kept: bool) -> PCollection[Any]:
+        """The rows of a side of a join, but for those that meet nothing where these are not kept: they are none that a join drops."""
+        nullable = [pc.field(name).is_valid() for name in on if relation.schema.field(name).nullable]
+        if is_kept or not nullable:
+            return self.of(relation)
+        rows: PCollection[Any] = self.of(relation) | self._label(relation, "Joined rows") >> FilterTable(reduce(and_, nullable))
+        return rows
 
     def _by_key(self, join: KeyJoin, label: str) -> PCollection[Any]:
         names = [f"table {number}" for number, _ in enumerate(join.tables)]

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_joins.columns.sorting import gather
 from beam_joins.function_failed import NO_KEY, called_with_no_rows
+from beam_joins.functions.column_expressions import EXPRESSIONS
 from beam_joins.functions.joiner import joiner_in_columns
 from beam_joins.functions.marked_functions import batch_of, values_of, vectorized
 from beam_joins.functions.pairs import Pairs, each_joined
@@ -27,6 +27,7 @@ def condition_in_columns(
     Raises ``ValueError`` for anything but a function of both values, a vectorized one or an Arrow expression, and if it does
     not fit the ``types`` of the values where they are known.
 
+    >>> import pyarrow.compute as pc
     >>> pairs = Pairs(pa.array([{"n": 1}, {"n": 5}]), np.array([0, 1]), pa.array([{"n": 3}]), np.array([0, 0]))
     >>> condition_in_columns(pc.field("left", "n") < pc.field("right", "n"))(pairs).tolist()
     [True, False]
@@ -35,7 +36,7 @@ def condition_in_columns(
         return None
     functions = functions or Functions("a join")
     columns: Callable[[Pairs], pa.Array]
-    if isinstance(condition, pc.Expression):
+    if isinstance(condition, EXPRESSIONS):
         joined = joiner_in_columns({_NAME: condition}, option=f"{_NAME}={condition}")
 
         def columns(pairs: Pairs) -> pa.Array:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_joins.columns.sorting import gather
 from beam_joins.function_failed import NO_KEY, called_with_no_rows
+from beam_joins.functions.column_expressions import EXPRESSIONS, Expression
 from beam_joins.functions.expressions import evaluated
 from beam_joins.functions.marked_functions import batch_of, values_of, vectorized, with_key
 from beam_joins.functions.pairs import Pairs, each_joined, refusing
@@ -203,11 +203,11 @@ def _expressions(
         raise ValueError(f"{option}={{}}: give at least one column")
     plain: dict[str, tuple[int, str]] = {}
     whole: dict[str, int] = {}
-    derived: dict[str, pc.Expression] = {}
+    derived: dict[str, Expression] = {}
     empty = [None if kind is None else batch_of(pa.nulls(0, kind)) for kind in types]
     for name, column in columns.items():
         side, dot, field = column.partition(".") if isinstance(column, str) else ("", "", "")
-        if isinstance(column, pc.Expression):
+        if isinstance(column, EXPRESSIONS):
             derived[name] = column
         elif column in sides:
             whole[name] = sides.index(column)

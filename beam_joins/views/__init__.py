@@ -16,5 +16,6 @@ aggregate total = sum('amount') by city
 """
 
 from beam_joins.views.relations import Relation, table
+from beam_joins.views.sql_query import sql
 
-__all__ = ["Relation", "table"]
+__all__ = ["Relation", "sql", "table"]

@@ -7,16 +7,15 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias, get_args
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_joins.functions.aggregate_functions import Aggregate, aggregates_of
-from beam_joins.functions.expressions import evaluated, of_expression
-from beam_joins.functions.value_texts import text_of
+from beam_joins.functions.column_expressions import EXPRESSIONS, Expression
+from beam_joins.functions.expressions import evaluated, expression_text, of_expression
 from beam_joins.kernels.measures import Measure
 from beam_joins.options.join_types import How
 
-Column: TypeAlias = str | pc.Expression
-"""A column by its name, or an Arrow expression of columns."""
+Column: TypeAlias = str | Expression
+"""A column by its name, or an expression of columns."""
 Columns: TypeAlias = str | Sequence[str]
 """The names of columns: one, or several."""
 SIDES: Final = ("left", "right")
@@ -47,7 +46,7 @@ class Relation(ABC):
     def described(self) -> str:
         """The node in words, without its inputs."""
 
-    def filter(self, predicate: pc.Expression) -> "Relation":
+    def filter(self, predicate: Expression) -> "Relation":
         """The rows for which an Arrow expression of the columns is true; a null is false. It is evaluated for these rows alone, so
         that a filter may guard the next one. Raises ``ValueError``.
         """
@@ -57,6 +56,8 @@ class Relation(ABC):
         """The rows with these columns only: by name, or ``{"name": "column", "twice": pc.field("n") * 2}``. Raises ``ValueError``."""
         if not isinstance(columns, Mapping):
             columns = {name: name for name in _names("select", columns)}
+        if [*columns.items()] == [(name, name) for name in self.schema.names]:
+            return self
         if isinstance(self, SelectNode) and all(isinstance(each, str) for each in columns.values()):
             self.require("select", [*map(str, columns.values())])
             return SelectNode(self.of, {name: self.columns[str(column)] for name, column in columns.items()})
@@ -70,7 +71,7 @@ class Relation(ABC):
         left_on: Columns | None = None,
         right_on: Columns | None = None,
         how: How = "inner",
-        condition: pc.Expression | None = None,
+        condition: Expression | None = None,
         columns: Mapping[str, str] | None = None,
     ) -> "Relation":
         """The pairs of rows whose columns ``on``, or ``left_on`` and ``right_on``, are equal; a null is equal to nothing.
@@ -137,7 +138,7 @@ class Relation(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TableNode(Relation):
-    """A table of the pipeline, by its name; ``columns`` are those that are read."""
+    """A table of the pipeline, by its name; ``columns`` are those that are read. A ``key`` of no columns is hidden."""
 
     name: str
     of_table: pa.Schema
@@ -204,7 +205,7 @@ class _OfOne(Relation):
 class FilterNode(_OfOne):
     """The rows for which a predicate is true."""
 
-    predicate: pc.Expression
+    predicate: Expression
 
     def __post_init__(self) -> None:
         if (kind := _types(self.of, {"filter": self.predicate}, "filter")["filter"]) != pa.bool_():
@@ -213,7 +214,7 @@ class FilterNode(_OfOne):
     @property
     def meaning(self) -> tuple[Any, ...]:
         """The predicate."""
-        return (text_of(self.predicate),)
+        return (expression_text(self.predicate),)
 
     def described(self) -> str:
         """The predicate."""
@@ -229,7 +230,7 @@ class SelectNode(_OfOne):
     def __post_init__(self) -> None:
         if not self.columns:
             raise ValueError("select={}: give at least one column")
-        wrong = [each for each in self.columns.values() if not isinstance(each, str | pc.Expression)]
+        wrong = [each for each in self.columns.values() if not isinstance(each, (str, *EXPRESSIONS))]
         if wrong:
             raise ValueError(f"select: {wrong[0]!r} is neither the name of a column nor an Arrow expression, pc.field('n') * 2")
         self.of.require("select", self.plain)
@@ -243,7 +244,7 @@ class SelectNode(_OfOne):
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns."""
-        computed = {name: each for name, each in self.columns.items() if isinstance(each, pc.Expression)}
+        computed = {name: each for name, each in self.columns.items() if not isinstance(each, str)}
         types = _types(self.of, computed, "select")
         return pa.schema(
             [
@@ -255,7 +256,9 @@ class SelectNode(_OfOne):
     @property
     def meaning(self) -> tuple[Any, ...]:
         """The columns."""
-        return tuple((name, text_of(column)) for name, column in self.columns.items())
+        return tuple(
+            (name, column if isinstance(column, str) else (expression_text(column),)) for name, column in self.columns.items()
+        )
 
     def described(self) -> str:
         """The columns."""
@@ -271,7 +274,7 @@ class JoinNode(Relation):
     left_on: tuple[str, ...]
     right_on: tuple[str, ...]
     how: How
-    condition: pc.Expression | None
+    condition: Expression | None
     columns: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -318,7 +321,7 @@ class JoinNode(Relation):
     @property
     def meaning(self) -> tuple[Any, ...]:
         """What is equal, how rows without a match are kept, and the columns."""
-        condition = "" if self.condition is None else text_of(self.condition)
+        condition = "" if self.condition is None else expression_text(self.condition)
         return self.left_on, self.right_on, self.how, condition, tuple(self.columns.items())
 
     def described(self) -> str:
@@ -442,13 +445,13 @@ def _all_columns(left: Relation, right: Relation, how: How) -> dict[str, str]:
     return columns
 
 
-def _types(of: Relation, expressions: Mapping[str, pc.Expression], option: str) -> dict[str, pa.DataType]:
+def _types(of: Relation, expressions: Mapping[str, Expression], option: str) -> dict[str, pa.DataType]:
     """The types of expressions of a relation's columns; raises ``ValueError``."""
-    if wrong := [each for each in expressions.values() if not isinstance(each, pc.Expression)]:
+    if wrong := [each for each in expressions.values() if not isinstance(each, EXPRESSIONS)]:
         raise ValueError(f"{option}={wrong[0]!r}: give an Arrow expression of columns, such as pc.field('n') > 2")
     rows = of.schema.empty_table()
     return {name: evaluated(f"{option}={each}", {name: each}, rows)[name].type for name, each in expressions.items()}
 
 
 def _spec_text(spec: Any) -> str | None:
-    return text_of(spec.expression) if isinstance(spec, of_expression) else spec
+    return expression_text(spec.expression) if isinstance(spec, of_expression) else spec

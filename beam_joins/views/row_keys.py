@@ -52,7 +52,7 @@ def row_key(relation: Relation) -> RowKey:
 
 @row_key.register
 def _(relation: TableNode) -> RowKey:
-    return RowKey(relation.key) if set(relation.key) <= {*relation.columns} else HIDDEN
+    return RowKey(relation.key) if relation.key and set(relation.key) <= {*relation.columns} else HIDDEN
 
 
 @row_key.register

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.errors import InputError, kind_of
-from beam_joins.pipelines.base.extras import MissingExtra
+from beam_joins.extras import MissingExtra
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import absolute, files_at, none_at, require_file_system
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog, DatabaseTable

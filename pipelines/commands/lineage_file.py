@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.base.input_error import os_sentence
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, CommandSpec
 from beam_joins.pipelines.commands.exported_run import ExportedRun, Outcome

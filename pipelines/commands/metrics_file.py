@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.base.input_error import os_sentence, writing
 from beam_joins.pipelines.commands.command_spec import CommandSpec
 from beam_joins.pipelines.commands.exported_run import ExportedRun, Outcome

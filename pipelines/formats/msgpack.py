@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.formats.changelog_columns import NANOSECONDS, Columns, Unit, shown
 from beam_joins.pipelines.formats.csv_schema import Layout
 from beam_joins.pipelines.formats.file_format import BytesWriter, FileFormat

@@ -11,7 +11,7 @@ import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from beam_joins.pipelines.base.extras import MissingExtra
+from beam_joins.extras import MissingExtra
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.systems.delta.read_delta import ReadDelta

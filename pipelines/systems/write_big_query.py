@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from xxhash import xxh3_64_hexdigest
 
 from beam_joins.errors import InputError, OutputError, kind_of
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.results.merge_once import KeyedTable, LastChanges, Merged, MergedRun, MergeOnce, Overtaken, first_line
 from beam_joins.pipelines.results.run_mark import Mark

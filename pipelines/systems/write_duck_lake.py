@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from beam_joins.errors import InputError, OutputError, kind_of
-from beam_joins.pipelines.base.extras import missing, needs
+from beam_joins.extras import missing, needs
 from beam_joins.pipelines.results.merge_once import (
     DELETED,
     KeyedTable,

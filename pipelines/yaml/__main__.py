@@ -12,7 +12,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.commands.command_line import WRONG_INPUT, parse_known, sentence_and_code
 from beam_joins.pipelines.commands.program import Parser
 from beam_joins.pipelines.runners.runner_setup import runner

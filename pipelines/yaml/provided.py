@@ -114,6 +114,8 @@ class _Provided(beam.PTransform[Any, Any]):
     def _inputs(self, pcolls: Any) -> Any:
         if isinstance(pcolls, PBegin):
             return pcolls
+        if self._name == "View" and isinstance(pcolls, Mapping):
+            return {name: self._input(name, pcoll) for name, pcoll in pcolls.items()}
         if not self._name.endswith("Join") and self._name != "UnionTables":
             return self._input("", pcolls)
         sides = ("stream", "table") if self._name in _OF_STREAM else self._options.get("tables", ("left", "right"))

@@ -107,7 +107,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 import beam_joins
 
-from beam_joins.pipelines.base.extras import MissingExtra
+from beam_joins.extras import MissingExtra
 
 for module in pkgutil.walk_packages(beam_joins.__path__, "beam_joins."):
     if not module.name.endswith(".__main__"):

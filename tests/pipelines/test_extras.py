@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from beam_joins import extras
 from beam_joins.errors import InputError
+from beam_joins.extras import MissingExtra, installing, needs
 from beam_joins.io import WriteDelta
-from beam_joins.pipelines.base import extras
-from beam_joins.pipelines.base.extras import MissingExtra, installing, needs
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
 from beam_joins.pipelines.commands import programs
 from beam_joins.pipelines.formats import msgpack

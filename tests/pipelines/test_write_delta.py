@@ -14,8 +14,8 @@ import pytest
 
 from beam_joins import Change
 from beam_joins.errors import OutputError
+from beam_joins.extras import installing
 from beam_joins.io import WriteDelta
-from beam_joins.pipelines.base.extras import installing
 from beam_joins.pipelines.results import merge_once
 from beam_joins.pipelines.results.run_mark import NotAsLeft
 from beam_joins.pipelines.systems.delta import write_delta

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from beam_joins import Change, CountTable, TableFromChangelog
+from beam_joins.extras import installing
 from beam_joins.io import WritePostgres
-from beam_joins.pipelines.base.extras import installing
 
 NOWHERE = "host=127.0.0.1 port=1"
 SCHEMA = pa.schema([("id", pa.int64()), ("n", pa.int64())])

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import apache_beam as beam
@@ -77,7 +77,8 @@ def writing(conninfo: str, write: Callable[[psycopg.Connection[Any], int], None]
             with psycopg.connect(conninfo, autocommit=True) as connection:
                 number = writer
                 while not stop.is_set():
-                    write(connection, number)
+                    with suppress(psycopg.errors.DeadlockDetected):  # of two that wait for each other the server ends one
+                        write(connection, number)
                     number += writers
         except BaseException as error:
             failed.append(error)

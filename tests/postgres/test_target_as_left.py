@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from beam_joins import Change
-from beam_joins.errors import InputError, OutputError
+from beam_joins.errors import InputError, OutputError, Unavailable
 from beam_joins.pipelines.results.run_mark import Mark, NotAsLeft
 from beam_joins.pipelines.results.table_columns import TableColumns
 from beam_joins.pipelines.systems.postgres.postgres_table import PostgresTable
@@ -165,6 +165,6 @@ def test_a_table_that_stays_locked_names_the_session_that_has_it(
     with there.transaction():
         there.execute("LOCK TABLE t IN SHARE MODE")
         with pytest.raises(
-            OutputError, match=f"the session {there.info.backend_pid} of test .* has it locked since .*: end its trans"
+            Unavailable, match=f"the session {there.info.backend_pid} of test .* has it locked since .*: end its trans"
         ):
             merged(into, (1, 1, "a"))

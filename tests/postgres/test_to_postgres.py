@@ -234,7 +234,8 @@ def test_a_table_that_cannot_be_written_is_refused_in_a_sentence_and_nothing_is_
     arguments = [each.replace("{address}", here) for each in arguments]
     for more in ([], ["--dry-run"]):
         ran = beam_joins(*options, *arguments, *more)
-        assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran
+        code = 1 if "connection failed" in message else 2  # the server may answer later
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (code, "", 1), ran
         assert message in ran.err
         assert "secret" not in ran.err
     assert not list(Path().glob("*postgres*"))

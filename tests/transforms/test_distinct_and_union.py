@@ -6,7 +6,17 @@ import pyarrow.compute as pc
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import CombinedKey, DistinctTable, Dropped, MapTable, TableFromChangelog, TableToChanges, UnionTables, vectorized
+from beam_joins import (
+    CombinedKey,
+    DistinctTable,
+    Dropped,
+    ManyToManyJoin,
+    MapTable,
+    TableFromChangelog,
+    TableToChanges,
+    UnionTables,
+    vectorized,
+)
 from beam_joins.transforms.engine.construction.table_type import table_type
 
 SCHEMA = pa.schema([("id", pa.int64()), ("city", pa.string()), ("n", pa.int8()), ("at", pa.int64())])
@@ -75,6 +85,17 @@ def test_a_union_has_the_columns_of_all_tables_in_types_that_hold_them(direct):
             last = "x" if keys == "tagged" else 9
             rows = [(key("left", 1), None, {"city": "Rome", "n": 1}, 1), (key("right", last), None, {"city": None, "n": 2**40}, 7)]
             assert_that(changes(united), equal_to(rows))
+
+
+def test_a_union_of_tables_with_keys_of_two_types_goes_on_as_a_table(direct):
+    other = SCHEMA.set(0, pa.field("id", pa.string()))
+    with direct() as p:
+        left, right = table(p, "columns", ROWS[:1], name="left"), table(p, "columns", [{**ROWS[0], "id": "x"}], other, name="right")
+        united = (left, right) | UnionTables()
+        pairs = (united, left) | ManyToManyJoin({"n": "left.n", "city": "right.city"}, on="city")
+        row = {"city": "Rome", "n": 1}
+        rows = [(CombinedKey(CombinedKey(name, key), 1), None, row, 1) for name, key in (("left", 1), ("right", "x"))]
+        assert_that(changes(pairs), equal_to(rows))
 
 
 @FORMS

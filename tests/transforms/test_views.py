@@ -189,7 +189,7 @@ REFUSED = [
     (lambda: ORDERS.aggregate({"by": "count()"}, group_by="by"), "aggregates: 'by' is a column of group_by too"),
     (lambda: ORDERS.aggregate({"n": agg.sum(lambda key, row: 1)}), "give the name of a column, or an Arrow expression"),
     (lambda: ORDERS.union(PEOPLE), "union: the relations have not the same columns"),
-    (lambda: View("SELECT 1"), "query='SELECT 1': give a relation of beam_joins.views, which begins with views.table(...)"),
+    (lambda: View(1), "query=1: give SQL, or a relation of beam_joins.views, which begins with views.table(...)"),
     (lambda: View(ORDERS, key="nr"), "key='nr': there is no such column"),
 ]
 

@@ -25,7 +25,15 @@ from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.construction.input_checks import require_global, require_tables
 from beam_joins.transforms.engine.construction.output_types import TableInput
-from beam_joins.transforms.engine.construction.table_type import TOTAL_KEY, WHOLE, TableType, as_table, physical_of, table_type
+from beam_joins.transforms.engine.construction.table_type import (
+    TOTAL_KEY,
+    WHOLE,
+    TableType,
+    as_table,
+    key_names_of,
+    physical_of,
+    table_type,
+)
 from beam_joins.transforms.engine.stages.each_value import each_value
 from beam_joins.transforms.engine.stages.replay import Replay, Route
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
@@ -236,7 +244,9 @@ class GroupedTable(MakesTable[TableInput]):
 
     def _type_of(self, made: "Aggregation", of_table: TableType) -> TableType:
         group, value = (Any if is_opaque(kind) else kind for kind in (made.grouping.group_type, made.type))
-        return TableType(TOTAL_KEY if made.grouping.is_total else group, value, of_table.order)
+        names = key_names_of(self._group_by)
+        is_other = pa.types.is_struct(made.type) and any(made.type.get_field_index(name) >= 0 for name in names)
+        return TableType(TOTAL_KEY if made.grouping.is_total else group, value, of_table.order, key_names=() if is_other else names)
 
 
 class Aggregation:

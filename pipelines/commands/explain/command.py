@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
 from beam_joins.errors import InputError
+from beam_joins.extras import needs
 from beam_joins.options.join_types import How
-from beam_joins.pipelines.base.extras import needs
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.commands.command_line import add_options_file, parse_known, sentence_and_code
 from beam_joins.pipelines.commands.command_options import parser_of

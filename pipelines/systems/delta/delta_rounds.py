@@ -20,7 +20,7 @@ from pyarrow.fs import FileType, PyFileSystem
 from xxhash import xxh3_128_hexdigest
 
 from beam_joins.errors import InputError, kind_of
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.base.input_error import BEGIN_ANEW, writing
 from beam_joins.pipelines.base.paths import absolute, is_local
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable

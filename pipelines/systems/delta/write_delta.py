@@ -7,7 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from beam_joins.errors import OutputError, kind_of
-from beam_joins.pipelines.base.extras import missing
+from beam_joins.extras import missing
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.results.merge_once import (
     DELETED,

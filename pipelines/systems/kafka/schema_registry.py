@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import fastavro
 
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.formats.avro_blocks import avro_reason
 
 _ADDRESS: Final = ("http://", "https://")

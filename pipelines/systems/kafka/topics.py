@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Final, Protocol
 
 from beam_joins.errors import InputError, Unavailable
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.changelogs.source_reads import Range, ReadPiece
 
 _BEGINNING: Final = -2

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.results.run_mark import Mark
 
 with needs("postgres"):

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from beam_joins.errors import InputError, Unavailable
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
 
 with needs("postgres"):

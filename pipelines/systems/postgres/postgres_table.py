@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, LiteralString, TypeVar
 
 from beam_joins.errors import InputError, OutputError, Unavailable
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.results.run_mark import Mark, NotAsLeft
 from beam_joins.pipelines.results.table_columns import TableColumns

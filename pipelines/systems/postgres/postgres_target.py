@@ -5,7 +5,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 import pyarrow as pa
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.formats.types.target_types import target_type
 from beam_joins.pipelines.results.table_columns import TableColumns
 from beam_joins.pipelines.systems.postgres.postgres_forms import PostgresType, TargetColumn, form_of

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beam_joins.columns.compared import ComparedTable
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.base.input_error import BEGIN_ANEW
 from beam_joins.pipelines.formats.envelopes.row_change import is_meant
 from beam_joins.pipelines.formats.read_plan import Kind

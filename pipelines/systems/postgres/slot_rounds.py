@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.changelogs.round_files import RoundFiles
 from beam_joins.pipelines.formats.envelopes.row_change import lsn, lsn_text
 from beam_joins.pipelines.formats.file_parts import File

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.formats.envelopes.row_change import lsn_text
 from beam_joins.pipelines.systems.postgres.postgres_server import (
     connected,

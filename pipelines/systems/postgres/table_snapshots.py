@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.extras import needs
+from beam_joins.extras import needs
 from beam_joins.pipelines.formats.changelog_columns import micros_of
 from beam_joins.pipelines.formats.envelopes.row_change import INSERT, TRUNCATE, UPSERT, lsn
 from beam_joins.pipelines.systems.postgres.pgoutput import LoggedChange, Table, no_text

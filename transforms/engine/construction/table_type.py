@@ -45,7 +45,8 @@ class TableType(NamedTuple):
     windowed table are ``Windowed[K]``, and ``key`` is K. ``windows`` are all windows of a windowed table,
     where its window function says them. ``anew``: the position at which this run's rows replace all that earlier runs
     gave, as the pipeline has changed; ``None`` where the table goes on. ``compared`` are its columns as the database that
-    they come from compares them.
+    they come from compares them. ``key_names`` are the names of the columns of the key, empty where the key is not known to have
+    some.
     """
 
     key: Any = Any
@@ -55,6 +56,7 @@ class TableType(NamedTuple):
     windows: Grid | None = None
     anew: int | None = None
     compared: ComparedTable = ComparedTable()
+    key_names: tuple[str, ...] = ()
 
     @property
     def key_column(self) -> pa.DataType:
@@ -81,6 +83,17 @@ class TableType(NamedTuple):
     def is_typed(self) -> bool:
         """Whether neither keys nor values are Python objects."""
         return (self.is_total or not _has_objects(self.key_column)) and not _has_objects(self.value_column)
+
+
+def key_names_of(key: Any) -> tuple[str, ...]:
+    """The names of the columns that make a key, none for a function.
+
+    >>> key_names_of("id"), key_names_of(["shop", "id"]), key_names_of(None)
+    (('id',), ('shop', 'id'), ())
+    """
+    if isinstance(key, str):
+        return (key,)
+    return () if key is None or callable(key) else tuple(key)
 
 
 Form = Literal["unchecked", "checked", "whole", "final"]

@@ -19,6 +19,7 @@ Extra = Literal[
     "postgres",
     "prometheus",
     "schema-registry",
+    "sql",
     "yaml",
 ]
 _NEEDS: Final[dict[Extra, str]] = {
@@ -32,6 +33,7 @@ _NEEDS: Final[dict[Extra, str]] = {
     "postgres": "PostgreSQL needs psycopg",
     "prometheus": "--metrics-file needs prometheus-client",
     "schema-registry": "schema_registry= needs the client of confluent-kafka",
+    "sql": "SQL needs datafusion and sqlglot",
     "yaml": "Beam YAML needs the packages of apache-beam[yaml]",
 }
 

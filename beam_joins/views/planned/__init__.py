@@ -1,0 +1,1 @@
+"""SQL queries as relations: planned by DataFusion, whose expressions it evaluates too."""

@@ -1,0 +1,158 @@
+"""Plans of SQL queries as Substrait; queries that the planner gets wrong are refused, or planned without the rule at fault."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import sqlglot
+from datafusion import SessionContext, SQLOptions
+from datafusion.substrait import Producer
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from substrait import algebra_pb2 as algebra
+from substrait import plan_pb2
+
+from beam_joins.views.planned.sql_engine import planning_session, sentence
+
+_DOUBTFUL: Final = {"push_down_filter": "groupBy=[[]]", "eliminate_cross_join": "IS NOT DISTINCT FROM"}
+"""Rules with a mistake in this version, each with what the plans have that show it; these are planned without. The first pushes a
+filter below an aggregate without groups, so that ``SELECT * FROM (SELECT min(a), 1 AS k FROM t) WHERE k = 2`` has a row; the second
+takes the ``=`` of one of several joins for ``IS NOT DISTINCT FROM``.
+"""
+_CORRELATED: Final = "a subquery refers to rows outside of it other than by = in its WHERE: write a join"
+_REMEDIES: Final = {
+    r"Invalid function '(.*?)'": "the function {} is not kept, if there is one: its result depends on more than its arguments",
+    r"table 'datafusion\.public\.(.*?)' not found": "there is no table {}",
+    r"(?s)No field named (.*?)\.\s+Did you mean.*?Valid fields are (.*)\.": "there is no column {}; there are {}",
+    r"(?s)No field named (.*?)\.\s+Valid fields are (.*)\.": "there is no column {}; there are {}",
+    r"uter refe|OuterReference": _CORRELATED,
+}
+
+
+class SqlPlan(NamedTuple):
+    """The plan of a query, the numbers of its functions, the names of its columns, and for each join, from the root, left to right,
+    whether it is one of ``NOT IN``.
+    """
+
+    root: algebra.Rel
+    functions: dict[int, str]
+    names: tuple[str, ...]
+    null_aware: tuple[bool, ...]
+
+
+def sql_plan(query: str, tables: Mapping[str, pa.Schema]) -> SqlPlan:
+    """The plan of a query over tables with these columns. Raises ``ValueError``, a sentence, for a query that is not kept."""
+    tree = _parsed(query)
+    try:
+        # without the rules in question, and with all relations that the query has: unused ones would be gone, and the mistake not
+        _, frame = _planned(query, tables, planning_session(without=[*_DOUBTFUL, "optimize_projections"]))
+        texts = {"push_down_filter": frame.optimized_logical_plan(), "eliminate_cross_join": frame.logical_plan()}
+        doubtful = [rule for rule, mark in _DOUBTFUL.items() if mark in texts[rule].display_indent()]
+        session, frame = _planned(query, tables, planning_session(without=doubtful))
+        logical = frame.optimized_logical_plan()
+        encoded = Producer.to_substrait_plan(logical, session).encode()
+    except Exception as error:  # the engine raises Exception itself, too
+        raise ValueError(_explained(error)) from None
+    _require_named(tree)
+    nodes = [*_nodes(logical)]
+    joins = [node for node in nodes if " Join:" in node.display()]
+    if "IN (<subquery>)" in frame.logical_plan().display_indent() and any("Mark Join:" in node.display() for node in joins):
+        raise ValueError("IN (SELECT ...) is not kept below OR or in an expression, where its null would be forgotten: write EXISTS")
+    for node in joins:
+        _require_one_row(node)
+    plan = plan_pb2.Plan()
+    plan.ParseFromString(encoded)
+    functions = {each.extension_function.function_anchor: each.extension_function.name for each in plan.extensions}
+    null_aware = tuple("null_aware" in node.display() for node in joins)
+    return SqlPlan(plan.relations[0].root.input, functions, tuple(frame.schema().names), null_aware)
+
+
+def _explained(error: Exception) -> str:
+    """The sentence for an error of the planner's."""
+    for pattern, said in _REMEDIES.items():
+        if (match := re.search(pattern, str(error))) is not None:
+            return said.format(*match.groups())
+    return f"the query cannot be planned: {sentence(error)}"
+
+
+def _planned(query: str, tables: Mapping[str, pa.Schema], session: SessionContext) -> tuple[SessionContext, Any]:
+    for name, schema in tables.items():
+        session.register_record_batches(name, [[pa.RecordBatch.from_pylist([], schema=schema)]])
+    options = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+    return session, session.sql(query, options)
+
+
+def _parsed(query: str) -> exp.Query:
+    """The query by another parser; refuses what the planner takes and leaves out."""
+    try:
+        tree = sqlglot.parse_one(query, read="postgres")
+    except SqlglotError as error:
+        first = str(error).partition("\n")[0]
+        raise ValueError(f"the query cannot be parsed: {first}") from None
+    if not isinstance(tree, exp.Query):
+        raise ValueError("a view is one SELECT")
+    for node in tree.walk():
+        for kinds, refused in _REFUSED:
+            if isinstance(node, kinds) and (said := refused(node)) is not None:
+                raise ValueError(said)
+    return tree
+
+
+def _require_named(tree: exp.Query) -> None:
+    """Refuse columns of the result that only the planner names."""
+    for column in tree.selects:
+        if not isinstance(column, exp.Alias | exp.Column | exp.Star):
+            raise ValueError(f"name the column {column.sql(dialect='postgres')} of the result with AS")
+
+
+def _of_all(node: exp.Expression) -> str | None:
+    return None if node.args.get("distinct") else "EXCEPT ALL and INTERSECT ALL are not kept: leave ALL out"
+
+
+def _without_parentheses(node: exp.Expression) -> str | None:
+    """The planner takes what follows for a part of the right side: ``a IS DISTINCT FROM b AND c`` would be of ``b AND c``."""
+    if not isinstance(node.parent, exp.Binary | exp.Unary) or isinstance(node.parent, exp.Paren):
+        return None
+    return "IS [NOT] DISTINCT FROM is kept in parentheses: (a IS DISTINCT FROM b)"
+
+
+def _said(text: str) -> Callable[[exp.Expression], str]:
+    return lambda node: text
+
+
+_REFUSED: Final[list[tuple[Any, Callable[[Any], str | None]]]] = [
+    ((exp.Except, exp.Intersect), _of_all),
+    ((exp.NullSafeEQ, exp.NullSafeNEQ), _without_parentheses),
+    (exp.TableSample, _said("TABLESAMPLE is not kept: leave it out")),
+    (exp.Lock, _said("FOR UPDATE is not kept: a view locks nothing, leave it out")),
+    (exp.Hint, _said("hints are not kept: leave them out")),
+    (exp.Order, _said("ORDER BY is not kept: a view is a table without an order, leave it out")),
+    (
+        (exp.Limit, exp.Offset, exp.Fetch),
+        _said("LIMIT is not kept: a view is a table without an order; join the min or max of a group"),
+    ),
+    (exp.Window, _said("window functions are not kept: aggregate with GROUP BY and join the result")),
+    (exp.With, lambda node: "WITH RECURSIVE is not kept" if node.args.get("recursive") else None),
+    (
+        (exp.GroupingSets, exp.Cube, exp.Rollup),
+        _said("ROLLUP, CUBE and GROUPING SETS are not kept: write one GROUP BY for each, and UNION ALL"),
+    ),
+]
+
+
+def _require_one_row(join: Any) -> None:
+    """Refuse a subquery that is a value and may have several rows: the planner makes a join of it, which repeats rows."""
+    node = join.inputs()[1]
+    if not node.display().startswith("SubqueryAlias: __scalar_sq"):
+        return
+    while node.display().startswith(("SubqueryAlias:", "Projection:", "Filter:")):
+        node = node.inputs()[0]
+    if not node.display().startswith("Aggregate:") or ("groupBy=[[]]" not in node.display() and not join.to_variant().on()):
+        raise ValueError("a subquery used as a value may have several rows: aggregate it with max(...), or join it")
+
+
+def _nodes(logical: Any) -> Iterator[Any]:
+    yield logical
+    for each in logical.inputs():
+        yield from _nodes(each)

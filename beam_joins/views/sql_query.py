@@ -1,0 +1,35 @@
+"""SQL queries as relations."""
+
+from collections.abc import Mapping
+
+from beam_joins.extras import needs
+from beam_joins.views.relations import Relation
+
+
+def sql(query: str, relations: Mapping[str, Relation]) -> Relation:
+    """The relation of a SQL query over relations by the names that they have in it (``pip install 'beam-joins[sql]'``).
+
+    The query is planned by DataFusion, whose dialect it is in, and which evaluates its expressions. It is one SELECT with any of
+    WHERE, JOIN, GROUP BY with count, sum, min, max and avg, HAVING, DISTINCT, UNION, INTERSECT, EXCEPT, EXISTS, IN and NOT IN,
+    subqueries and WITH. Whole numbers that overflow are an error. Raises ``ValueError`` for a query that is not kept: it has
+    an order, a window function, ``now()`` or another function whose result depends on more than its arguments, or joins rows
+    without an equality of their columns.
+
+    >>> import pyarrow as pa
+    >>> from beam_joins import views
+    >>> shops = views.table("shops", pa.schema({"id": pa.int64(), "city": pa.string()}), key="id")
+    >>> print(views.sql("SELECT city, count(*) AS shops FROM shops WHERE id > 9 GROUP BY city", {"shops": shops}))
+    select city, shops = count
+      aggregate count = count() by city
+        filter (id > 9)
+          table shops: id, city
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise ValueError(f"query={query!r}: give a SELECT")
+    if not isinstance(relations, Mapping) or not all(isinstance(each, Relation) for each in relations.values()):
+        raise ValueError(
+            f"relations={relations!r}: give relations by their names, " + '{"orders": views.table("orders", schema, key="id")}'
+        )
+    with needs("sql"):
+        from beam_joins.views.planned.sql_relations import relation_of  # noqa: PLC0415  # an extra
+    return relation_of(query, relations)
