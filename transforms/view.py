@@ -45,7 +45,7 @@ from beam_joins.views.relations import (
 )
 from beam_joins.views.relations import table as table_relation
 from beam_joins.views.row_keys import joined_by, row_key
-from beam_joins.views.sql_query import sql
+from beam_joins.views.sql_query import require_select, sql
 
 _MIRRORED: Final[dict[How, How]] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
 
@@ -81,8 +81,10 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
     """
 
     def __init__(self, query: Relation | str, *, key: str | Sequence[str] | None = None) -> None:
-        if not isinstance(query, Relation | str) or (isinstance(query, str) and not query.strip()):
+        if not isinstance(query, Relation | str):
             raise ValueError(f"query={query!r}: give SQL, or a relation of beam_joins.views, which begins with views.table(...)")
+        if isinstance(query, str):
+            require_select(query)
         self._key = None if key is None else columns("key", key)
         if isinstance(query, Relation):
             query.require("key", self._key or ())

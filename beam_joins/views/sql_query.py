@@ -6,6 +6,23 @@ from beam_joins.extras import needs
 from beam_joins.views.relations import Relation
 
 
+def require_select(query: str) -> None:
+    """Refuse what is no SELECT, or has a part that no view keeps. Raises ``ValueError``.
+
+    >>> require_select("SELECT id FROM shops ORDER BY id")
+    Traceback (most recent call last):
+    ValueError: query: ORDER BY is not kept: a view is a table without an order, leave it out
+    """
+    if not isinstance(query, str) or not query.strip():
+        raise ValueError(f"query={query!r}: give a SELECT")
+    with needs("sql"):
+        from beam_joins.views.planned.sql_plans import parsed  # noqa: PLC0415  # an extra
+    try:
+        parsed(query)
+    except ValueError as error:
+        raise ValueError(f"query: {error}") from None
+
+
 def sql(query: str, relations: Mapping[str, Relation]) -> Relation:
     """The relation of a SQL query over relations by the names that they have in it (``pip install 'beam-joins[sql]'``).
 
@@ -24,8 +41,7 @@ def sql(query: str, relations: Mapping[str, Relation]) -> Relation:
         filter (id > 9)
           table shops: id, city
     """
-    if not isinstance(query, str) or not query.strip():
-        raise ValueError(f"query={query!r}: give a SELECT")
+    require_select(query)
     if not isinstance(relations, Mapping) or not all(isinstance(each, Relation) for each in relations.values()):
         raise ValueError(
             f"relations={relations!r}: give relations by their names, " + '{"orders": views.table("orders", schema, key="id")}'

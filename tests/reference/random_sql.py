@@ -204,7 +204,7 @@ class Queries:
             query, kinds = self._select(depth - 1)
             return f"({query}) AS {alias}", [(f"{alias}.x{n}", kind) for n, kind in enumerate(kinds)]
         text, columns = self._join(depth)
-        return f"({text})" if nested else text, columns
+        return f"({text})" if nested and " JOIN " in text else text, columns
 
     def _join(self, depth: int) -> tuple[str, list[Column]]:
         chance = self._chance

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Set
 from functools import cache
 from itertools import count, product
 from typing import Any, Final
@@ -14,37 +14,33 @@ from datafusion.substrait import Consumer, Plan, Producer, Serde
 from substrait import algebra_pb2 as algebra
 from substrait import plan_pb2, type_pb2
 
-_FASTER: Final = (
-    "common_sub_expression_eliminate",
-    "eliminate_filter",  # it makes relations without rows
-    "eliminate_group_by_constant",
-    "eliminate_limit",
-    "eliminate_outer_join",
-    "extract_leaf_expressions",
-    "filter_null_join_keys",
-    "propagate_empty_relation",
-    "push_down_leaf_projections",
-    "push_down_limit",
-    "single_distinct_aggregation_to_group_by",
-    "unions_to_filter",
+_NEEDED: Final = frozenset(
+    {
+        "decorrelate_lateral_join",
+        "decorrelate_predicate_subquery",
+        "replace_distinct_aggregate",
+        "rewrite_set_comparison",
+        "scalar_subquery_to_join",
+    }
 )
-"""The optimizer's rules that nothing needs: fewer rules make fewer mistakes."""
-_CONSTANTS: Final = "simplify_expressions"
-"""The rule that computes constants, where whole numbers wrap around: plans do without, evaluations have checked functions."""
-_EVALUATION: Final = (
-    "rewrite_set_comparison",
-    "optimize_unions",
-    "replace_distinct_aggregate",
-    "eliminate_join",
-    "decorrelate_predicate_subquery",
-    "scalar_subquery_to_join",
-    "decorrelate_lateral_join",
-    "extract_equijoin_predicate",
-    "eliminate_duplicated_expr",
-    "eliminate_cross_join",
-    "push_down_filter",
+"""The optimizer's rules that plans need: they make joins of subqueries. Others only make plans faster, and some make mistakes: one
+pushes filters below an aggregate without groups, so that ``SELECT * FROM (SELECT min(a), 1 AS k FROM t) WHERE k = 2`` has a row,
+one takes the ``=`` of one of several joins for ``IS NOT DISTINCT FROM``.
+"""
+_OTHERS: Final = frozenset(
+    {
+        *("common_sub_expression_eliminate", "eliminate_cross_join", "eliminate_duplicated_expr", "eliminate_filter"),
+        *("eliminate_group_by_constant", "eliminate_join", "eliminate_limit", "eliminate_outer_join", "extract_equijoin_predicate"),
+        *("extract_leaf_expressions", "filter_null_join_keys", "optimize_projections", "optimize_unions", "propagate_empty_relation"),
+        *("push_down_filter", "push_down_leaf_projections", "push_down_limit", "simplify_expressions"),
+        *("single_distinct_aggregation_to_group_by", "unions_to_filter"),
+    }
 )
-"""The rules that the evaluation of expressions does without beside those: it has neither joins nor filters."""
+"""All others of this version."""
+_OF_EVALUATION: Final = frozenset({"simplify_expressions", "optimize_projections"})
+"""The rules that the evaluation of expressions needs: some functions are made of others. It computes constants, where whole numbers
+wrap around in plans; evaluations have checked functions for these.
+"""
 FUNCTIONS: Final = frozenset(
     [
         *("abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "cos", "cosh", "cot", "degrees", "exp"),
@@ -76,9 +72,9 @@ _WHOLE: Final = {
 _VIEWS: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
-def planning_session(*, without: Iterable[str] = ()) -> SessionContext:
-    """A session that plans queries, ``without`` some of the optimizer's rules beside those that nothing needs."""
-    context = _session([_CONSTANTS, *without])
+def planning_session() -> SessionContext:
+    """A session that plans queries, and has no functions but those of :data:`FUNCTIONS`."""
+    context = _session(_NEEDED)
     named = context.sql("SELECT DISTINCT routine_name FROM information_schema.routines WHERE function_type = 'SCALAR'")
     for name in named.to_pydict()["routine_name"]:
         if name not in FUNCTIONS:
@@ -86,14 +82,14 @@ def planning_session(*, without: Iterable[str] = ()) -> SessionContext:
     return context
 
 
-def _session(without: Iterable[str]) -> SessionContext:
-    """A session without some of the optimizer's rules beside those that nothing needs."""
+def _session(rules: Set[str]) -> SessionContext:
+    """A session with some of the optimizer's rules."""
     config = SessionConfig().with_target_partitions(1).with_information_schema(True)
     # scalar subqueries become joins, which relations have
     config = config.set("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false")
     config = config.set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
     context = SessionContext(config.set("datafusion.sql_parser.parse_float_as_decimal", "true"))  # 0.1 is exact, as in PostgreSQL
-    for rule in (*_FASTER, *without):
+    for rule in (_NEEDED | _OTHERS) - rules:
         context.remove_optimizer_rule(rule)
     for (name, function), (kind, arrow) in product(_CHECKED.items(), _WHOLE.items()):
         arguments = [arrow] if name == "negate" else [arrow, arrow]
@@ -127,7 +123,7 @@ _NUMBERS: Final = count()
 def _evaluating_session() -> SessionContext:
     """The session of this thread that evaluates expressions."""
     if not hasattr(_THREAD, "context"):
-        _THREAD.context = _session(_EVALUATION)
+        _THREAD.context = _session(_OF_EVALUATION)
     context: SessionContext = _THREAD.context
     return context
 

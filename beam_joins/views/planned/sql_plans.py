@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import sqlglot
-from datafusion import SessionContext, SQLOptions
+from datafusion import SQLOptions
 from datafusion.substrait import Producer
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -14,12 +14,11 @@ from substrait import algebra_pb2 as algebra
 from substrait import plan_pb2
 
 from beam_joins.views.planned.sql_engine import planning_session, sentence
+from beam_joins.views.planned.sql_expressions import messages
 
-_DOUBTFUL: Final = {"push_down_filter": "groupBy=[[]]", "eliminate_cross_join": "IS NOT DISTINCT FROM"}
-"""Rules with a mistake in this version, each with what the plans have that show it; these are planned without. The first pushes a
-filter below an aggregate without groups, so that ``SELECT * FROM (SELECT min(a), 1 AS k FROM t) WHERE k = 2`` has a row; the second
-takes the ``=`` of one of several joins for ``IS NOT DISTINCT FROM``.
-"""
+_NOT_IN: Final = "NOT IN"
+_VALUE: Final = "VALUE"
+"""The aliases of joins of ``NOT IN`` and of subqueries that are values, for which Substrait has no words."""
 _CORRELATED: Final = "a subquery refers to rows outside of it other than by = in its WHERE: write a join"
 _REMEDIES: Final = {
     r"Invalid function '(.*?)'": "the function {} is not kept, if there is one: its result depends on more than its arguments",
@@ -31,41 +30,50 @@ _REMEDIES: Final = {
 
 
 class SqlPlan(NamedTuple):
-    """The plan of a query, the numbers of its functions, the names of its columns, and for each join, from the root, left to right,
-    whether it is one of ``NOT IN``.
-    """
+    """The plan of a query, the numbers of its functions, and the names of its columns."""
 
     root: algebra.Rel
     functions: dict[int, str]
     names: tuple[str, ...]
-    null_aware: tuple[bool, ...]
 
 
 def sql_plan(query: str, tables: Mapping[str, pa.Schema]) -> SqlPlan:
     """The plan of a query over tables with these columns. Raises ``ValueError``, a sentence, for a query that is not kept."""
-    tree = _parsed(query)
+    tree = parsed(query)
+    session = planning_session()
     try:
-        # without the rules in question, and with all relations that the query has: unused ones would be gone, and the mistake not
-        _, frame = _planned(query, tables, planning_session(without=[*_DOUBTFUL, "optimize_projections"]))
-        texts = {"push_down_filter": frame.optimized_logical_plan(), "eliminate_cross_join": frame.logical_plan()}
-        doubtful = [rule for rule, mark in _DOUBTFUL.items() if mark in texts[rule].display_indent()]
-        session, frame = _planned(query, tables, planning_session(without=doubtful))
+        for name, schema in tables.items():
+            session.register_record_batches(name, [[pa.RecordBatch.from_pylist([], schema=schema)]])
+        options = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
+        frame = session.sql(query, options)
         logical = frame.optimized_logical_plan()
         encoded = Producer.to_substrait_plan(logical, session).encode()
     except Exception as error:  # the engine raises Exception itself, too
         raise ValueError(_explained(error)) from None
     _require_named(tree)
-    nodes = [*_nodes(logical)]
-    joins = [node for node in nodes if " Join:" in node.display()]
+    joins = [node for node in _nodes(logical) if " Join:" in node.display()]
     if "IN (<subquery>)" in frame.logical_plan().display_indent() and any("Mark Join:" in node.display() for node in joins):
         raise ValueError("IN (SELECT ...) is not kept below OR or in an expression, where its null would be forgotten: write EXISTS")
-    for node in joins:
-        _require_one_row(node)
     plan = plan_pb2.Plan()
     plan.ParseFromString(encoded)
+    in_plan = [each for each in messages(plan) if isinstance(each, algebra.JoinRel | algebra.CrossRel)]
+    for node, each in zip(joins, in_plan, strict=True):
+        if "null_aware" in node.display():
+            each.common.hint.alias = _NOT_IN
+        elif node.inputs()[1].display().startswith("SubqueryAlias: __scalar_sq"):
+            each.common.hint.alias = _VALUE
     functions = {each.extension_function.function_anchor: each.extension_function.name for each in plan.extensions}
-    null_aware = tuple("null_aware" in node.display() for node in joins)
-    return SqlPlan(plan.relations[0].root.input, functions, tuple(frame.schema().names), null_aware)
+    return SqlPlan(plan.relations[0].root.input, functions, tuple(frame.schema().names))
+
+
+def is_not_in(join: algebra.JoinRel) -> bool:
+    """Whether a join of a plan is one of ``NOT IN``, which matches no row where a value is null."""
+    return bool(join.common.hint.alias == _NOT_IN)
+
+
+def is_value(join: algebra.JoinRel) -> bool:
+    """Whether the right side of a join of a plan is a subquery that is a value: no row may have several."""
+    return bool(join.common.hint.alias == _VALUE)
 
 
 def _explained(error: Exception) -> str:
@@ -76,15 +84,8 @@ def _explained(error: Exception) -> str:
     return f"the query cannot be planned: {sentence(error)}"
 
 
-def _planned(query: str, tables: Mapping[str, pa.Schema], session: SessionContext) -> tuple[SessionContext, Any]:
-    for name, schema in tables.items():
-        session.register_record_batches(name, [[pa.RecordBatch.from_pylist([], schema=schema)]])
-    options = SQLOptions().with_allow_ddl(False).with_allow_dml(False).with_allow_statements(False)
-    return session, session.sql(query, options)
-
-
-def _parsed(query: str) -> exp.Query:
-    """The query by another parser; refuses what the planner takes and leaves out."""
+def parsed(query: str) -> exp.Query:
+    """The query by another parser, which says what the planner takes and leaves out. Raises ``ValueError``, a sentence."""
     try:
         tree = sqlglot.parse_one(query, read="postgres")
     except SqlglotError as error:
@@ -139,17 +140,6 @@ _REFUSED: Final[list[tuple[Any, Callable[[Any], str | None]]]] = [
         _said("ROLLUP, CUBE and GROUPING SETS are not kept: write one GROUP BY for each, and UNION ALL"),
     ),
 ]
-
-
-def _require_one_row(join: Any) -> None:
-    """Refuse a subquery that is a value and may have several rows: the planner makes a join of it, which repeats rows."""
-    node = join.inputs()[1]
-    if not node.display().startswith("SubqueryAlias: __scalar_sq"):
-        return
-    while node.display().startswith(("SubqueryAlias:", "Projection:", "Filter:")):
-        node = node.inputs()[0]
-    if not node.display().startswith("Aggregate:") or ("groupBy=[[]]" not in node.display() and not join.to_variant().on()):
-        raise ValueError("a subquery used as a value may have several rows: aggregate it with max(...), or join it")
 
 
 def _nodes(logical: Any) -> Iterator[Any]:

@@ -1,6 +1,7 @@
 """Relations of SQL queries: the nodes of a plan, whose expressions its planner evaluates."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -10,45 +11,36 @@ from substrait import algebra_pb2 as algebra
 from beam_joins.functions.aggregate_functions import Aggregate
 from beam_joins.options.aggregate_types import AggregateName
 from beam_joins.options.join_types import How
-from beam_joins.views.planned.sql_engine import cast_of_column, is_planned, results_of
-from beam_joins.views.planned.sql_expressions import SqlExpression, all_of, field_of, fields_of, messages, sql_expression
-from beam_joins.views.planned.sql_plans import SqlPlan, sql_plan
-from beam_joins.views.relations import AggregateNode, Column, FilterNode, JoinNode, Relation, SelectNode
+from beam_joins.views.planned.sql_conditions import Condition, Equality, conjuncts, equality, in_clauses, moved, width
+from beam_joins.views.planned.sql_engine import is_planned, results_of
+from beam_joins.views.planned.sql_expressions import field_of, fields_of
+from beam_joins.views.planned.sql_joins import joined, marked, not_in
+from beam_joins.views.planned.sql_plans import SqlPlan, is_not_in, is_value, sql_plan
+from beam_joins.views.planned.sql_rows import WHOLE, Rows, free_name, in_type
+from beam_joins.views.relations import AggregateNode, Relation
+from beam_joins.views.row_keys import row_key
 
 _JOINS: Final[dict[str, How]] = {
-    "INNER": "inner",
     "LEFT": "left",
     "RIGHT": "right",
     "OUTER": "outer",
     "LEFT_SEMI": "semi",
     "LEFT_ANTI": "anti",
+    "LEFT_MARK": "semi",
 }
 _MIRRORED: Final[dict[str, How]] = {"RIGHT_SEMI": "semi", "RIGHT_ANTI": "anti"}
 _AGGREGATES: Final[dict[str, AggregateName]] = {"count": "count", "sum": "sum", "min": "min", "max": "max", "avg": "mean"}
-_REFUSED: Final = {
-    "sort": "ORDER BY is not kept: a view is a table without an order, leave it out",
-    "fetch": "LIMIT is not kept: a view is a table without an order; join the min or max of a group",
-}
-_WHOLE: Final = {"i8", "i16", "i32", "i64"}
 
 
-class _Pair(NamedTuple):
-    """An equality: the expressions of left and of right columns, and whether nulls are equal."""
+class _Input(NamedTuple):
+    """One of the nodes of an inner join: the numbers of its columns among all begin with ``begin``."""
 
-    left: algebra.Expression
-    right: algebra.Expression
-    is_safe: bool
-
-
-class _Rows(NamedTuple):
-    """The rows of a node: a relation, and the names of its columns that are those of the node, in their order."""
-
-    relation: Relation
-    names: tuple[str, ...]
+    node: algebra.Rel
+    begin: int
 
     @property
-    def paths(self) -> list[tuple[str, ...]]:
-        return [(name,) for name in self.names]
+    def fields(self) -> range:
+        return range(self.begin, self.begin + width(self.node))
 
 
 def relation_of(query: str, relations: Mapping[str, Relation]) -> Relation:
@@ -63,100 +55,94 @@ def relation_of(query: str, relations: Mapping[str, Relation]) -> Relation:
         raise
     if doubled := [name for name in plan.names if plan.names.count(name) > 1]:
         raise ValueError(f"the query has two columns {doubled[0]!r}: name one of them with AS")
-    made = _Plan(plan, {name: _Rows(of, tuple(kept[name].names)) for name, of in relations.items()}).rows(plan.root)
+    made = _Plan(plan, {name: Rows(of, tuple(kept[name].names)) for name, of in relations.items()}).rows(plan.root)
     return made.relation.select(dict(zip(plan.names, made.names, strict=True)))
 
 
 class _Plan:
-    """The nodes of a plan as relations."""
+    """The nodes of a plan as relations. Conditions move down to the rows that they are of, and make joins of crossed tables."""
 
-    def __init__(self, plan: SqlPlan, tables: Mapping[str, _Rows]) -> None:
-        self._functions, self._tables = plan.functions, tables
-        self._null_aware = iter(plan.null_aware)
+    def __init__(self, plan: SqlPlan, tables: Mapping[str, Rows]) -> None:
+        self._functions, self._tables, self._clauses = plan.functions, tables, count()
 
-    def rows(self, node: algebra.Rel) -> _Rows:
-        """The rows of a node."""
-        kind = str(node.WhichOneof("rel_type"))
-        made: dict[str, Callable[[Any], _Rows]] = {
+    def rows(self, node: algebra.Rel, conditions: Sequence[Condition] = ()) -> Rows:
+        """The rows of a node for which conditions over its columns hold. Raises ``ValueError``."""
+        made: dict[str, Callable[[Any, Sequence[Condition]], Rows]] = {
             "read": self._read,
             "filter": self._filter,
             "project": self._project,
             "join": self._join,
-            "cross": self._cross,
             "aggregate": self._aggregate,
             "set": self._set,
         }
+        kind = str(node.WhichOneof("rel_type"))
+        if _is_inner(node):
+            return self._inner(node, conditions)
         if kind not in made:
-            raise ValueError(_REFUSED.get(kind, f"{kind} is not kept: write the query another way"))
-        return made[kind](getattr(node, kind))
+            raise ValueError(f"{kind} is not kept: write the query another way")
+        return made[kind](getattr(node, kind), conditions)
 
-    def _filter(self, node: algebra.FilterRel) -> _Rows:
-        of = self.rows(node.input)
-        return of._replace(relation=FilterNode(of.relation, self._expression(node.condition, of)))
+    def _filter(self, node: algebra.FilterRel, conditions: Sequence[Condition]) -> Rows:
+        return self.rows(node.input, [*self._conditions(node.condition), *conditions])
 
-    def _cross(self, node: algebra.CrossRel) -> _Rows:
-        next(self._null_aware)
-        return self._crossed(self.rows(node.left), self.rows(node.right), "inner", None)
-
-    def _set(self, node: algebra.SetRel) -> _Rows:
+    def _set(self, node: algebra.SetRel, conditions: Sequence[Condition]) -> Rows:
         if node.op != algebra.SetRel.SET_OP_UNION_ALL:
             raise ValueError(f"{algebra.SetRel.SetOp.Name(node.op)} is not kept: write the query another way")
-        return self._union([self.rows(each) for each in node.inputs])
+        return self._union([self.rows(each, conditions) for each in node.inputs])
 
-    def _expression(self, expression: algebra.Expression, of: _Rows) -> SqlExpression:
-        return sql_expression(expression, self._functions, of.paths)
+    def _conditions(self, expression: algebra.Expression) -> list[Condition]:
+        clause = next(self._clauses)
+        return [Condition(part, clause) for part in conjuncts(expression, self._functions)]
 
-    def _read(self, read: algebra.ReadRel) -> _Rows:
+    def _filtered(self, of: Rows, conditions: Sequence[Condition]) -> Rows:
+        for clause in in_clauses(conditions):
+            of = of.filtered(clause, self._functions)
+        return of
+
+    def _read(self, read: algebra.ReadRel, conditions: Sequence[Condition]) -> Rows:
         if read.WhichOneof("read_type") == "virtual_table":
-            return self._constants([*read.virtual_table.expressions])
+            return self._filtered(self._constants([*read.virtual_table.expressions]), conditions)
         if read.HasField("filter") or read.HasField("best_effort_filter"):
             raise ValueError("the planner moved a filter into a table: write the query another way")
         table = self._tables[read.named_table.names[-1]]
-        if not read.HasField("projection"):
-            return table
-        return table._replace(names=tuple(table.names[item.field] for item in read.projection.select.struct_items))
+        if read.HasField("projection"):
+            table = table._replace(names=tuple(table.names[item.field] for item in read.projection.select.struct_items))
+        return self._filtered(table, conditions)
 
-    def _constants(self, rows: Sequence[Any]) -> _Rows:
+    def _constants(self, rows: Sequence[Any]) -> Rows:
         """A row of constants, which is beside a total: there is one row in each of both."""
         if len(rows) != 1 or not self._tables:
             raise ValueError("VALUES of several rows are not kept: put them into a table")
         total = next(iter(self._tables.values())).relation.aggregate({"rows": "count()"})
-        of, names = self._with(_Rows(total, ()), rows[0].fields, "constant")
+        of, names = Rows(total, ()).computed(rows[0].fields, self._functions, "constant")
         return of._replace(names=tuple(names))
 
-    def _project(self, project: algebra.ProjectRel) -> _Rows:
-        of = self.rows(project.input)
-        of, computed = self._with(of, project.expressions)
+    def _project(self, project: algebra.ProjectRel, conditions: Sequence[Condition]) -> Rows:
+        number = width(project.input)
+        made = [*range(number), *(field_of(each) for each in project.expressions)]
+        is_plain = [True] * number + [each is not None for each in made[number:]]
+        shown = [*project.common.emit.output_mapping] if project.common.HasField("emit") else [*range(len(made))]
+        below, above = list[Condition](), list[Condition]()
+        for each in conditions:
+            (below if all(is_plain[shown[field]] for field in fields_of(each.expression)) else above).append(each)
+        of = self.rows(
+            project.input, [each._replace(expression=moved(each.expression, lambda n: made[shown[n]] or 0)) for each in below]
+        )
+        of, computed = of.computed(project.expressions, self._functions)
         names = (*of.names, *computed)
-        if project.common.HasField("emit"):
-            names = tuple(names[n] for n in project.common.emit.output_mapping)
-        return of._replace(names=names)
+        return self._filtered(of._replace(names=tuple(names[n] for n in shown)), above)
 
-    def _with(self, of: _Rows, expressions: Sequence[algebra.Expression], name: str = "column") -> tuple[_Rows, list[str]]:
-        """The rows with columns for expressions beside their own, and the names of these."""
-        columns = dict[str, Column]()
-        names = list[str]()
-        for expression in expressions:
-            if (field := field_of(expression)) is not None:
-                names.append(of.names[field])
-                continue
-            made = self._expression(expression, of)
-            same = next((each for each, column in columns.items() if column == made), None)
-            names.append(same or _free(name, [*of.relation.schema.names, *columns]))
-            columns[names[-1]] = made
-        return _with_columns(of, columns), names
-
-    def _union(self, rows: Sequence[_Rows]) -> _Rows:
+    def _union(self, rows: Sequence[Rows]) -> Rows:
         if not rows[0].names:  # they are counted
-            made = [_beside(each, "row", pc.scalar(True)) for each in rows]
+            made = [each.beside("row", pc.scalar(True)) for each in rows]
             return self._union([each._replace(names=(name,)) for each, name in made])._replace(names=())
         names = tuple(f"column_{n}" for n, _ in enumerate(rows[0].names))
         if len({*rows[0].names}) == len(rows[0].names):
             names = rows[0].names
         selected = [each.relation.select(dict(zip(names, each.names, strict=True))) for each in rows]
-        return _Rows(selected[0].union(*selected[1:]), names)
+        return Rows(selected[0].union(*selected[1:]), names)
 
-    def _aggregate(self, node: algebra.AggregateRel) -> _Rows:
+    def _aggregate(self, node: algebra.AggregateRel, conditions: Sequence[Condition]) -> Rows:
         if len(node.groupings) > 1:
             raise ValueError("ROLLUP, CUBE and GROUPING SETS are not kept: write one GROUP BY for each, and UNION ALL")
         of = self.rows(node.input)
@@ -165,30 +151,32 @@ class _Plan:
         grouped = [each for each in by if not _is_constant(each)]
         if not grouped:
             grouped, constants = constants, []
-        of, groups = self._with(of, grouped, "group")
+        of, groups = of.computed(grouped, self._functions, "group")
         made = self._measured(of, groups, node.measures)
-        made, beside = self._with(made, constants, "constant")
+        made, beside = made.computed(constants, self._functions, "constant")
         of_groups, of_constants = iter(groups), iter(beside)
         names = [next(of_constants if constants and _is_constant(each) else of_groups) for each in by]
-        return made._replace(names=(*names, *made.names[len(groups) :]))
+        return self._filtered(made._replace(names=(*names, *made.names[len(groups) :])), conditions)
 
-    def _measured(self, of: _Rows, groups: Sequence[str], node: Sequence[algebra.AggregateRel.Measure]) -> _Rows:
+    def _measured(self, of: Rows, groups: Sequence[str], node: Sequence[algebra.AggregateRel.Measure]) -> Rows:
         """Groups with their aggregates, or the different groups where there are none."""
         by = tuple(dict.fromkeys(groups))
         if not node:
-            return _Rows(of.relation.select(by).distinct(), tuple(groups))
+            return Rows(of.relation.select(by).distinct(), tuple(groups))
         measures = [self._measure(of, each) for each in node]
-        of, read = self._with(of, [expression for _, options in measures for expression in options.values()])
+        of, read = of.computed([expression for _, options in measures for expression in options.values()], self._functions)
         columns = iter(read)
         aggregates = dict[str, Aggregate]()
         for function, options in measures:
-            aggregates[_free(function, [*groups, *aggregates])] = Aggregate(function, **{option: next(columns) for option in options})
+            aggregates[free_name(function, [*groups, *aggregates])] = Aggregate(
+                function, **{option: next(columns) for option in options}
+            )
         made = AggregateNode(of.relation, by, aggregates)
         planned = zip(aggregates, self._types(of, node), strict=True)
-        casts = {name: _cast(name, kind) for name, kind in planned if kind != made.schema.field(name).type}
-        return _Rows(made.select({name: casts.get(name, name) for name in made.schema.names}), (*groups, *aggregates))
+        casts = {name: in_type(name, kind) for name, kind in planned if kind != made.schema.field(name).type}
+        return Rows(made.select({name: casts.get(name, name) for name in made.schema.names}), (*groups, *aggregates))
 
-    def _types(self, of: _Rows, node: Sequence[algebra.AggregateRel.Measure]) -> list[pa.DataType]:
+    def _types(self, of: Rows, node: Sequence[algebra.AggregateRel.Measure]) -> list[pa.DataType]:
         """The types of aggregates as the plan has them: expressions above expect these."""
         whole = algebra.Rel()
         whole.aggregate.input.SetInParent()
@@ -196,7 +184,7 @@ class _Plan:
         read = pa.table([of.relation.schema.empty_table()[name] for name in of.names], names=[f"c{n}" for n, _ in enumerate(of.names)])
         return [each.type for each in results_of(whole, read, {name: n for n, name in self._functions.items()})]
 
-    def _measure(self, of: _Rows, each: algebra.AggregateRel.Measure) -> tuple[AggregateName, dict[str, algebra.Expression]]:
+    def _measure(self, of: Rows, each: algebra.AggregateRel.Measure) -> tuple[AggregateName, dict[str, algebra.Expression]]:
         """The function of an aggregate, and the expressions of its options."""
         measure = each.measure
         name = self._functions[measure.function_reference]
@@ -212,200 +200,121 @@ class _Plan:
         elif function == "count" and read and _is_constant(read["of"]):
             read = {}
         elif function in ("sum", "mean"):
-            read["of"] = _without_widening(read["of"], of, {*_WHOLE, "fp64"} if function == "mean" else _WHOLE)
+            read["of"] = of.without_widening(read["of"], {*WHOLE, "fp64"} if function == "mean" else WHOLE)
         return function, read | ({"where": each.filter} if each.HasField("filter") else {})
 
-    def _join(self, node: algebra.JoinRel) -> _Rows:
-        null_aware = next(self._null_aware)
+    def _inner(self, node: algebra.Rel, conditions: Sequence[Condition]) -> Rows:
+        """Inner joins of any number of nodes, in an order in which each is equal to columns of those before."""
+        inputs, on = list[_Input](), list[Condition]()
+        self._gather(node, 0, inputs, on)
+        conditions = [*on, *conditions]
+        above = list[Condition]()
+        below: list[list[Condition]] = [[] for _ in inputs]
+        for each in conditions:
+            read = {n for n, of in enumerate(inputs) for field in fields_of(each.expression) if field in of.fields} or {0}
+            (below[min(read)] if len(read) == 1 else above).append(each)
+        rows = [
+            self.rows(of.node, [each._replace(expression=moved(each.expression, of.fields.index)) for each in part])
+            for of, part in zip(inputs, below, strict=True)
+        ]
+        made, fields = rows[0], [*inputs[0].fields]
+        waiting = [*zip(inputs[1:], rows[1:], strict=True)]
+        while waiting:
+            of, right = self._next(waiting, fields, above, made)
+            waiting.remove((of, right))
+            equal = self._equalities(above, fields, of)
+            used = {id(each) for each, _ in equal}
+            there = {*fields, *of.fields}
+            rest = [each for each in above if id(each) not in used and there.issuperset(fields_of(each.expression))]
+            above = [each for each in above if id(each) not in used and each not in rest]
+            number = {field: n for n, field in enumerate([*fields, *of.fields])}
+            pairs = [
+                Equality(moved(pair.left, fields.index), moved(pair.right, of.fields.index), pair.is_null_safe) for _, pair in equal
+            ]
+            first, *others = in_clauses(rest) if rest else [[]]
+            made = joined(made, right, "inner", pairs, [moved(each, number.__getitem__) for each in first], self._functions)
+            for clause in others:
+                made = made.filtered([moved(each, number.__getitem__) for each in clause], self._functions)
+            fields = [*fields, *of.fields]
+        return made._replace(names=tuple(made.names[fields.index(n)] for n in range(len(fields))))
+
+    def _gather(self, node: algebra.Rel, begin: int, inputs: list[_Input], on: list[Condition]) -> None:
+        """The nodes that inner joins are of, and their conditions over the columns of all."""
+        if node.WhichOneof("rel_type") == "filter":
+            self._gather(node.filter.input, begin, inputs, on)
+            found = self._conditions(node.filter.condition)
+        elif _is_inner(node):
+            of: Any = node.join if node.WhichOneof("rel_type") == "join" else node.cross
+            self._gather(of.left, begin, inputs, on)
+            self._gather(of.right, begin + width(of.left), inputs, on)
+            found = self._conditions(of.expression) if node.WhichOneof("rel_type") == "join" and of.HasField("expression") else []
+        else:
+            inputs.append(_Input(node, begin))
+            return
+        on += [each._replace(expression=moved(each.expression, lambda n: n + begin)) for each in found]
+
+    def _next(
+        self, waiting: Sequence[tuple[_Input, Rows]], fields: Sequence[int], conditions: Sequence[Condition], made: Rows
+    ) -> tuple[_Input, Rows]:
+        """The node to join next: one that is equal to columns of those before, or one of a row."""
+        equal = (each for each in waiting if self._equalities(conditions, fields, each[0]))
+        return next(equal, None) or next((each for each in waiting if each[1].is_one or made.is_one), waiting[0])
+
+    def _equalities(self, conditions: Sequence[Condition], fields: Sequence[int], of: _Input) -> list[tuple[Condition, Equality]]:
+        pairs = (
+            (each, equality(each.expression, self._functions, fields.__contains__, of.fields.__contains__)) for each in conditions
+        )
+        return [(each, pair) for each, pair in pairs if pair is not None]
+
+    def _join(self, node: algebra.JoinRel, conditions: Sequence[Condition]) -> Rows:
+        """A join that is no inner one: conditions on the side that is kept are those of its rows."""
         kind = algebra.JoinRel.JoinType.Name(node.type).removeprefix("JOIN_TYPE_")
-        left, right = self.rows(node.left), self.rows(node.right)
-        if node.HasField("post_join_filter") or kind not in {*_JOINS, *_MIRRORED, "LEFT_MARK"}:
+        if node.HasField("post_join_filter") or kind not in {*_JOINS, *_MIRRORED}:
             raise ValueError(f"a {kind.replace('_', ' ').lower()} join is not kept: write the query another way")
-        parts = [*self._conjuncts(node.expression)] if node.HasField("expression") else []
-        pairs, rest = list[_Pair](), list[algebra.Expression]()
-        for part in parts:
-            pair = self._equality(part, len(left.names))
+        of_left, of_right = width(node.left), width(node.right)
+        begin = 0 if kind in _MIRRORED else of_left  # of the right columns of the result
+        of_side = {"LEFT": range(of_left), "RIGHT": range(begin, begin + of_right)}
+        below: dict[str, list[Condition]] = {"LEFT": [], "RIGHT": []}
+        above = list[Condition]()
+        for each in conditions:
+            side = kind.partition("_")[0]
+            is_of_side = side in of_side and all(field in of_side[side] for field in fields_of(each.expression))
+            (below[side] if is_of_side else above).append(each)
+        at_right = [each._replace(expression=moved(each.expression, lambda n: n - begin)) for each in below["RIGHT"]]
+        made = self._outer(node, kind, self.rows(node.left, below["LEFT"]), self.rows(node.right, at_right))
+        return self._filtered(made, above)
+
+    def _outer(self, node: algebra.JoinRel, kind: str, left: Rows, right: Rows) -> Rows:
+        by = len(left.names)
+        rest, pairs = list[algebra.Expression](), list[Equality]()
+        for part in conjuncts(node.expression, self._functions) if node.HasField("expression") else ():
+            pair = equality(part, self._functions, lambda n: n < by, lambda n: n >= by)
             if pair is None:
                 rest.append(part)
             else:
-                pairs.append(pair)
-        if null_aware and (rest or len(pairs) != 1 or kind != "LEFT_ANTI"):
-            raise ValueError("NOT IN is not kept with a subquery that refers to rows outside of it: write NOT EXISTS")
-        if null_aware:
-            return self._not_in(left, right, pairs)
-        condition = self._condition(rest, [*_sided(left, "left"), *_sided(right, "right")])
+                pairs.append(pair._replace(right=moved(pair.right, lambda n: n - by)))
+        if is_value(node) and not right.is_one:
+            key, equal = row_key(right.relation).columns, {right.names[field] for each in pairs for field in fields_of(each.right)}
+            if key is None or not equal.issuperset(key):
+                raise ValueError("a subquery used as a value may have several rows: aggregate it with max(...), or join it")
+        if is_not_in(node):
+            if rest or len(pairs) != 1 or kind != "LEFT_ANTI":
+                raise ValueError("NOT IN is not kept with a subquery that refers to rows outside of it: write NOT EXISTS")
+            return not_in(left, right, pairs[0], self._functions)
         if kind == "LEFT_MARK":
-            return self._marked(left, right, pairs, condition)
-        if kind in _MIRRORED:
-            condition = self._condition(rest, [*_sided(left, "right"), *_sided(right, "left")])
-            return self._joined(right, left, _MIRRORED[kind], [_Pair(other, one, safe) for one, other, safe in pairs], condition)
-        return self._joined(left, right, _JOINS[kind], pairs, condition)
-
-    def _joined(self, left: _Rows, right: _Rows, how: How, pairs: Sequence[_Pair], condition: SqlExpression | None) -> _Rows:
-        if not pairs and how in ("semi", "anti") and condition is None:  # whether there are rows, or none
-            total = right.relation.aggregate({"rows": "count()"})
-            crossed = self._crossed(left, _Rows(total, ("rows",)), "inner", None)
-            count = pc.field(crossed.names[-1])
-            return _Rows(crossed.relation.filter(count > 0 if how == "semi" else count == 0), crossed.names[:-1])
-        if not pairs:
-            return self._crossed(left, right, how, condition)
-        left, left_on = self._with(left, [_without_widening(one, left) for one, _, _ in pairs], "joined")
-        right, right_on = self._with(right, [_without_widening(other, right) for _, other, _ in pairs], "joined")
-        is_safe = [safe for *_, safe in pairs]
-        left, left_on = _null_safe(left, left_on, is_safe)
-        right, right_on = _null_safe(right, right_on, is_safe)
-        equal = [*dict.fromkeys(zip(left_on, right_on, strict=True))]
-        return _paired(left, right, ([one for one, _ in equal], [other for _, other in equal]), how, condition)
-
-    def _condition(self, rest: Sequence[algebra.Expression], names: Sequence[tuple[str, ...]]) -> SqlExpression | None:
-        if not rest:
-            return None
-        functions = dict(self._functions)
-        number = next((n for n, name in functions.items() if name == "and"), max(functions, default=0) + 1)
-        return sql_expression(all_of(rest, number), {**functions, number: "and"}, names)
-
-    def _crossed(self, left: _Rows, right: _Rows, how: How, condition: SqlExpression | None) -> _Rows:
-        """All rows with all: one side has one row at most, since all meet in one partition."""
-        if not _is_one_row(left.relation) and not _is_one_row(right.relation):
-            raise ValueError("a join without an equality of columns of both sides is not kept: all rows would meet; add an equality")
-        left, of_left = _beside(left, "all_rows", pc.scalar(True))
-        right, of_right = _beside(right, "all_rows", pc.scalar(True))
-        return _paired(left, right, ([of_left], [of_right]), how, condition)
-
-    def _marked(self, left: _Rows, right: _Rows, pairs: Sequence[_Pair], condition: SqlExpression | None) -> _Rows:
-        """Left rows with whether they have a match."""
-        sides = list[_Rows]()
-        marks: dict[How, bool] = {"semi": True, "anti": False}
-        for how, mark in marks.items():
-            of, name = _beside(self._joined(left, right, how, pairs, condition), "mark", pc.scalar(mark))
-            sides.append(of._replace(names=(*of.names, name)))
-        return _Rows(sides[0].relation.union(sides[1].relation), sides[0].names)
-
-    def _not_in(self, left: _Rows, right: _Rows, pairs: Sequence[_Pair]) -> _Rows:
-        """``NOT IN``: the rows without a match whose value is not null, if no other is null; all rows where there are no others."""
-        without = self._joined(left, right, "anti", pairs, None)
-        left, (value,) = self._with(left, [pairs[0][0]], "joined")
-        right, (of_right,) = self._with(right, [pairs[0][1]], "joined")
-        if not left.relation.schema.field(value).nullable and not right.relation.schema.field(of_right).nullable:
-            return without
-        right, is_null = _beside(right, "is_null", pc.field(of_right).is_null())
-        total = right.relation.aggregate({"rows": "count()", "nulls": Aggregate("count", where=is_null)})
-        without, (value,) = self._with(without, [pairs[0][0]], "joined")
-        crossed = self._crossed(without, _Rows(total, ("rows", "nulls")), "inner", None)
-        *names, rows, nulls = crossed.names
-        kept = (pc.field(rows) == 0) | ((pc.field(nulls) == 0) & pc.field(value).is_valid())
-        return _Rows(crossed.relation.filter(kept), tuple(names))
-
-    def _conjuncts(self, expression: algebra.Expression) -> Iterator[algebra.Expression]:
-        if self._called(expression) == "and":
-            for argument in expression.scalar_function.arguments:
-                yield from self._conjuncts(argument.value)
-        elif expression.literal.WhichOneof("literal_type") != "boolean" or not expression.literal.boolean:
-            yield expression
-
-    def _called(self, expression: algebra.Expression) -> str | None:
-        if expression.WhichOneof("rex_type") != "scalar_function":
-            return None
-        return self._functions[expression.scalar_function.function_reference]
-
-    def _equality(self, part: algebra.Expression, width: int) -> _Pair | None:
-        """The equality that a condition is, of left columns and right ones."""
-        called = self._called(part)
-        if called not in ("equal", "is_not_distinct_from"):
-            return None
-        arguments = [each.value for each in part.scalar_function.arguments]
-        for left, right in (arguments, arguments[::-1]):
-            of_left, of_right = fields_of(left), fields_of(right)
-            if of_left and of_right and max(of_left) < width <= min(of_right):
-                return _Pair(left, _shifted(right, -width), called != "equal")
-        return None
+            return marked(left, right, pairs, rest, self._functions)
+        if kind in _JOINS:
+            return joined(left, right, _JOINS[kind], pairs, rest, self._functions)
+        of_right = len(right.names)
+        rest = [moved(each, lambda n: n + of_right if n < by else n - by) for each in rest]
+        return joined(right, left, _MIRRORED[kind], [each.mirrored for each in pairs], rest, self._functions)
 
 
-def _free(name: str, taken: Sequence[str]) -> str:
-    """A name that no other column has."""
-    made, n = name, 1
-    while made in taken:
-        n += 1
-        made = f"{name}_{n}"
-    return made
-
-
-def _with_columns(of: _Rows, columns: Mapping[str, Column]) -> _Rows:
-    """The rows of a relation that has these columns, too."""
-    if not columns:
-        return of
-    return of._replace(relation=SelectNode(of.relation, {**{name: name for name in of.relation.schema.names}, **columns}))
-
-
-def _beside(of: _Rows, name: str, column: pc.Expression) -> tuple[_Rows, str]:
-    """The rows with a column beside their own, and its name."""
-    free = _free(name, of.relation.schema.names)
-    return _with_columns(of, {free: column}), free
-
-
-def _null_safe(of: _Rows, on: Sequence[str], is_safe: Sequence[bool]) -> tuple[_Rows, list[str]]:
-    """The rows with columns to join on, of which those where nulls are equal are in structs, which are not null."""
-    made = list[str]()
-    for name, safe in zip(on, is_safe, strict=True):
-        of, column = _beside(of, f"{name}_or_null", pc.make_struct(pc.field(name), field_names=["value"])) if safe else (of, name)
-        made.append(column)
-    return of, made
-
-
-def _different(of: _Rows, on: Sequence[str]) -> tuple[_Rows, list[str]]:
-    """The rows with different columns to join on."""
-    made = list[str]()
-    for name in on:
-        of, column = _beside(of, name, pc.field(name)) if name in made else (of, name)
-        made.append(column)
-    return of, made
-
-
-def _paired(left: _Rows, right: _Rows, on: tuple[Sequence[str], Sequence[str]], how: How, condition: SqlExpression | None) -> _Rows:
-    left, left_on = _different(left, on[0])
-    right, right_on = _different(right, on[1])
-    joined = left.relation.join(right.relation, left_on=left_on, right_on=right_on, how=how, condition=condition)
-    if not isinstance(joined, JoinNode):
-        raise AssertionError(joined)
-    named = {column: name for name, column in joined.columns.items()}
-    sides = _sided(left, "left") + ([] if joined.is_of_left else _sided(right, "right"))
-    return _Rows(joined, tuple(named[".".join(path)] for path in sides))
-
-
-def _sided(of: _Rows, side: str) -> list[tuple[str, ...]]:
-    """The columns of one side of pairs."""
-    return [(side, name) for name in of.names]
-
-
-def _is_one_row(relation: Relation) -> bool:
-    """Whether a relation has one row at most."""
-    if isinstance(relation, AggregateNode):
-        return not relation.group_by
-    return isinstance(relation, SelectNode | FilterNode | JoinNode) and all(map(_is_one_row, relation.inputs))
-
-
-def _cast(name: str, kind: pa.DataType) -> SqlExpression:
-    """A column in another type."""
-    return sql_expression(cast_of_column(kind), {}, [(name,)])
+def _is_inner(node: algebra.Rel) -> bool:
+    """Whether a node is an inner join, or all rows with all."""
+    kind = node.WhichOneof("rel_type")
+    return bool(kind == "cross" or (kind == "join" and node.join.type == algebra.JoinRel.JOIN_TYPE_INNER))
 
 
 def _is_constant(expression: algebra.Expression) -> bool:
     return bool(expression.WhichOneof("rex_type") == "literal" and expression.literal.WhichOneof("literal_type") != "null")
-
-
-def _without_widening(expression: algebra.Expression, of: _Rows, kinds: Collection[str] = _WHOLE) -> algebra.Expression:
-    """A column of whole numbers in place of its cast to one of wider types: aggregates and joins widen by themselves."""
-    if expression.WhichOneof("rex_type") != "cast" or expression.cast.type.WhichOneof("kind") not in kinds:
-        return expression
-    field = field_of(expression.cast.input)
-    is_whole = field is not None and pa.types.is_signed_integer(of.relation.schema.field(of.names[field]).type)
-    return expression.cast.input if is_whole else expression
-
-
-def _shifted(expression: algebra.Expression, by: int) -> algebra.Expression:
-    made = algebra.Expression()
-    made.CopyFrom(expression)
-    for each in messages(made):
-        if isinstance(each, algebra.Expression.FieldReference):
-            each.direct_reference.struct_field.field += by
-    return made
