@@ -45,6 +45,7 @@ BELOW = {
     "runners": {"base"},
     "commands": {*FORMATS, "results", "changelogs", *SYSTEMS, "systems", "runners"},
     "yaml": {*FORMATS, "results", "changelogs", *SYSTEMS, "systems", "runners", "commands"},
+    "sql": {*FORMATS, "results", "changelogs", *SYSTEMS, "systems", "runners", "commands", "yaml"},
 }
 """The rooms of the pipelines, and those that each may import."""
 BELOW_IN_ENGINE = {
@@ -71,7 +72,22 @@ BELOW_IN_MEANING = {
 }
 """The rooms of the lowest floor likewise; what lies beside them imports nothing else of ours."""
 BESIDE = {"cores", "errors", "extras", "function_failed"}
-ENTRIES = {"demo", "direct", "__init__", "__main__", "explain", "flink", "join", "orders", "sample", "slot", "state", "spark", "table"}
+ENTRIES = {
+    "demo",
+    "direct",
+    "__init__",
+    "__main__",
+    "explain",
+    "flink",
+    "join",
+    "orders",
+    "run",
+    "sample",
+    "slot",
+    "state",
+    "spark",
+    "table",
+}
 """What else stands at the top of the pipelines: where programs and users come in."""
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from beam_joins.extras import needs
 from beam_joins.views.relations import Relation
 
@@ -49,3 +51,26 @@ def sql(query: str, relations: Mapping[str, Relation]) -> Relation:
     with needs("sql"):
         from beam_joins.views.planned.sql_relations import relation_of  # noqa: PLC0415  # an extra
     return relation_of(query, relations)
+
+
+def tables_of(query: str) -> list[str]:
+    """The names of the tables that a query reads, without those of its common table expressions. Raises ``ValueError``.
+
+    >>> tables_of("WITH paid AS (SELECT * FROM orders WHERE paid) SELECT city FROM paid JOIN customers ON by = customers.id")
+    ['customers', 'orders']
+    """
+    require_select(query)
+    with needs("sql"):
+        from beam_joins.views.planned.sql_plans import tables_read  # noqa: PLC0415  # an extra
+    return tables_read(query)
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """The Arrow type of a SQL type. Raises ``ValueError``.
+
+    >>> arrow_type("DECIMAL(10, 2)"), arrow_type("TIMESTAMP WITH TIME ZONE")
+    (Decimal128Type(decimal128(10, 2)), TimestampType(timestamp[us, tz=UTC]))
+    """
+    with needs("sql"):
+        from beam_joins.views.planned.sql_engine import type_of  # noqa: PLC0415  # an extra
+    return type_of(kind)

@@ -18,6 +18,7 @@ from beam_joins.pipelines.commands.program import Parser, program
 PROGRAMS: Final = {
     "join": "join any two changelogs: the changelog of the joined table out, and its final rows",
     "table": "make the table of a changelog: old and new rows, and the rows in the end",
+    "run": "keep the views of a SQL file: tables with their sources in, views with their targets out",
     "orders": "enrich orders with their customers: two changelogs in, the changelog of the joined table out",
     "slot": "make, show or drop the slot of a PostgreSQL database that tables are read from",
     "state": "show, verify or copy the state of incremental runs, or rows of it",
@@ -69,7 +70,7 @@ def _parser() -> Parser:
         + f"\n{prog} PROGRAM --help lists the options of a program.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version, and the commit where it is known")
-    parser.add_argument("program", choices=tuple(PROGRAMS), metavar=f"{{{','.join(PROGRAMS)}}}", help="see below")
+    parser.add_argument("program", choices=tuple(PROGRAMS), metavar="PROGRAM", help="see below")
     return parser
 
 

@@ -21,7 +21,17 @@ FIRST = [small(1, 1, "a"), small(2, 2, "b"), small(3, 3, "c"), small(3, 4, None)
 SECOND = [small(1, 5, "aa"), small(2, 6, None), small(4, 7, "d")]
 
 
-@pytest.fixture(params=[*MERGED.values(), pytest.param(EMULATED, marks=pytest.mark.bigquery)], ids=[*MERGED, "emulated"])
+SLOW = {"ducklake": pytest.mark.sweep}
+"""DuckLake takes seconds for what Delta and BigQuery do in fractions of one; test_write_duck_lake.py has what is of it alone."""
+
+
+@pytest.fixture(
+    params=[
+        *(pytest.param(each, marks=SLOW.get(name, ())) for name, each in MERGED.items()),
+        pytest.param(EMULATED, marks=pytest.mark.bigquery),
+    ],
+    ids=[*MERGED, "emulated"],
+)
 def there(request: pytest.FixtureRequest) -> Merged:
     """The table that is merged into."""
     request.getfixturevalue(request.param.fixture)

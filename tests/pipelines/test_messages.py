@@ -57,7 +57,7 @@ def test_the_version_names_the_commit_that_a_package_was_built_from(
         (["join", "--left-format=debezum"], "--left-format: 'debezum' is none of debezium, wal2json, maxwell: do you mean debezium?"),
         (["table", "--on-bad-record=ignore"], "--on-bad-record: 'ignore' is none of fail, drop: do you mean drop?"),
         (["table", "--key"], "--key: expected one argument"),
-        (["joint"], "'joint' is none of join, table, orders, slot, state, explain, demo, sample: do you mean join?"),
+        (["joint"], "'joint' is none of join, table, run, orders, slot, state, explain, demo, sample: do you mean join?"),
         (
             ["join", *FILES, "--latest=x.jsonl", "--left-delimiter=;;"],
             "--left-delimiter: ';;' is no delimiter of CSV: give one of , ; tab |",

@@ -244,7 +244,7 @@ def test_counts_and_sums_are_the_same_of_columns_and_of_objects_however_groups_a
 def test_counts_and_sums_of_columns_are_columns_known_at_construction(direct):
     table = typed(direct())
     by_city = table | CountTable(group_by="city")
-    assert table_type(by_city) == TableType(pa.string(), pa.int64(), "sequence")
+    assert table_type(by_city) == TableType(pa.string(), pa.int64(), "sequence", key_names=("city",))
     assert physical_of(by_city) == Physical("whole")
     assert table_type(table | "x" >> SumTable(group_by=["city", "kind"], of="x")).value == pa.float64()
     assert table_type(table | "d" >> SumTable(group_by="city", of="d")).value == pa.decimal128(38, 2)

@@ -88,6 +88,7 @@ def _session(rules: Set[str]) -> SessionContext:
     # scalar subqueries become joins, which relations have
     config = config.set("datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery", "false")
     config = config.set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+    config = config.set("datafusion.execution.time_zone", "UTC")
     context = SessionContext(config.set("datafusion.sql_parser.parse_float_as_decimal", "true"))  # 0.1 is exact, as in PostgreSQL
     for rule in (_NEEDED | _OTHERS) - rules:
         context.remove_optimizer_rule(rule)
@@ -100,6 +101,19 @@ def _session(rules: Set[str]) -> SessionContext:
 
 def _checked(name: str, kind: str) -> str:
     return f"checked_{name}_{kind}"
+
+
+def type_of(kind: str) -> pa.DataType:
+    """The Arrow type of a SQL type; times and instants without a precision have microseconds, as in PostgreSQL. Raises
+    ``ValueError``.
+    """
+    try:
+        (made,) = planning_session().sql(f"SELECT CAST(NULL AS {kind}) AS c").schema().types
+    except Exception as error:  # the engine raises Exception itself, too
+        raise ValueError(sentence(error)) from None
+    if pa.types.is_timestamp(made) and "(" not in kind:
+        return pa.timestamp("us", made.tz)
+    return pa.time64("us") if pa.types.is_time(made) and "(" not in kind else made
 
 
 def checked_function(name: str, output: Any) -> str:

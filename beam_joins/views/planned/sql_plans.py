@@ -146,3 +146,12 @@ def _nodes(logical: Any) -> Iterator[Any]:
     yield logical
     for each in logical.inputs():
         yield from _nodes(each)
+
+
+def tables_read(query: str) -> list[str]:
+    """The names of the tables that a query reads, in the order of the alphabet. Raises ``ValueError``."""
+    tree = parsed(query)
+    expressions = {each.alias for each in tree.find_all(exp.CTE)}
+    named = (each.this for each in tree.find_all(exp.Table))
+    names = (each.this if each.quoted else each.this.lower() for each in named if isinstance(each, exp.Identifier))
+    return sorted({*names} - expressions)

@@ -1,0 +1,1 @@
+"""SQL files: tables that are read, and views that are kept and written."""

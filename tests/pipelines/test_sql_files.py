@@ -1,0 +1,165 @@
+"""``beam-joins run``: the tables and views of a SQL file, in one run and in several, and what is refused with its line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from beam_joins.errors import InputError
+from beam_joins.io import ReadChangeEvents, ReadDelta, ReadKafkaChangeEvents, ReadPostgres, ReadSnapshots, WriteDelta
+from beam_joins.pipelines.sql.sql_pipeline import reader_of, writer_of
+from beam_joins.pipelines.sql.sql_script import DeclaredTable, statements_of
+from tests.pipelines.orders_run import Run
+
+pytestmark = pytest.mark.usefixtures("own_directory")
+ORDERS = """CREATE TABLE orders (id BIGINT PRIMARY KEY, customer BIGINT, amount DECIMAL(10, 2), op VARCHAR, lsn BIGINT)
+    WITH (source = 'orders/*.jsonl', sequence_by = 'lsn', timestamp_by = 'lsn', except_columns = 'op, lsn',
+          apply_as_deletes = '{"op": ["d"]}');
+"""
+SHOP = f"""-- the tables
+{ORDERS}
+CREATE TABLE customers WITH (source = 'customers/*.csv', key = 'id', sequence_by = 'lsn', except_columns = 'lsn');
+-- the views; one that others read has no target
+CREATE VIEW large AS SELECT * FROM orders WHERE amount > 1;
+CREATE MATERIALIZED VIEW by_city WITH (target = 'by_city.jsonl', key = 'city', records = 'rows') AS
+    SELECT city, count(*) AS orders, sum(amount) AS total FROM large JOIN customers c ON customer = c.id GROUP BY city;
+CREATE MATERIALIZED VIEW "Orders" WITH (target = 'orders.jsonl') AS SELECT id, amount AS "Amount" FROM large;
+"""
+
+
+def shop() -> None:
+    """The file, and what its sources have in the first run."""
+    Path("shop.sql").write_text(SHOP)
+    Path("orders").mkdir()
+    Path("customers").mkdir()
+    orders("1", [1, 7, "5.50", "c", 1], [2, 8, "20", "c", 2], [3, 8, "1", "c", 3])
+    Path("customers/1.csv").write_text("id,city,lsn\n7,Oslo,1\n8,Rome,1\n")
+
+
+def orders(name: str, *rows: list[Any]) -> None:
+    columns = ("id", "customer", "amount", "op", "lsn")
+    lines = [json.dumps(dict(zip(columns, row, strict=True))) for row in rows]
+    Path(f"orders/{name}.jsonl").write_text("".join(f"{line}\n" for line in lines))
+
+
+def written(pattern: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in sorted(Path().glob(pattern)) for line in path.read_text().splitlines()]
+
+
+def test_the_views_of_a_file_are_written_to_their_targets(beam_joins: Run) -> None:
+    shop()
+    ran = beam_joins("run", "shop.sql")
+    assert (ran.code, ran.out) == (0, "by_city: kept in by_city.jsonl\nOrders: kept in orders.jsonl\n"), ran.err
+    assert written("by_city*") == [{"city": "Oslo", "orders": 1, "total": 5.5}, {"city": "Rome", "orders": 1, "total": 20}]
+    assert [(row["id"], row["Amount"], row["deleted"]) for row in written("orders*.jsonl")] == [(1, 5.5, False), (2, 20, False)]
+
+
+def test_runs_go_on_and_a_changed_view_is_a_changed_pipeline(beam_joins: Run) -> None:
+    shop()
+    assert beam_joins("run", "shop.sql", "--state-dir", "state").code == 0
+    orders("2", [1, 7, "5.50", "d", 4], [2, 8, "30", "u", 5])
+    assert beam_joins("run", "shop.sql", "--state-dir", "state").code == 0
+    changes = [(row["id"], row.get("Amount"), row["deleted"]) for row in written("orders-000002.jsonl")]
+    assert changes == [(1, None, True), (2, 30, False)]
+    Path("shop.sql").write_text(SHOP.replace("c.id GROUP BY", "c.id WHERE city <> 'Rome' GROUP BY"))
+    ran = beam_joins("run", "shop.sql", "--state-dir", "state")
+    assert (ran.code, "by_city" in ran.err) == (2, True), ran
+    ran = beam_joins("run", "shop.sql", "--state-dir", "state", "--beam_joins_changed=rebuild")
+    assert (ran.code, written("by_city-000003.jsonl")) == (0, []), ran
+
+
+def test_the_plans_are_printed_and_nothing_is_written(beam_joins: Run) -> None:
+    shop()
+    ran = beam_joins("run", "shop.sql", "--explain")
+    assert ran.code == 0
+    assert [line for line in ran.out.splitlines() if line[:1].isalpha()][:2] == [
+        "large",
+        "filter (cast(amount as decimal(22, 2)) > cast(1 as decimal(22, 2))) | key: id | FilterTable",
+    ]
+    assert "by_city -> by_city.jsonl\n" in ran.out
+    assert "  table large: id, amount | key: id" in ran.out
+    assert not [*Path().glob("by_city*"), *Path().glob("orders*.jsonl")]
+
+
+VIEW = "CREATE VIEW v WITH (target = 'v.jsonl') AS SELECT * FROM orders"
+REFUSED = [
+    ("SELECT 1", "line 1: write CREATE TABLE name (column type, ...) WITH (source = '...')"),
+    ("", "no view has a target"),
+    (ORDERS, "no view has a target: write CREATE MATERIALIZED VIEW name WITH (target = '...')"),
+    (f"{ORDERS}\n{ORDERS}", "line 5: there are two relations 'orders'"),
+    (f"{ORDERS};\n{VIEW.replace('orders', 'shops')}", "line 5: v: there is no table shops; there are orders, v"),
+    (f"{ORDERS}{VIEW.replace('*', 'x')}", "line 4: v: View: there is no column x; there are orders.id"),
+    (f"{ORDERS}{VIEW.replace('*', 'amount')}", "line 4: v: the view has no columns that are its key: give key = '...'"),
+    (f"{ORDERS}{VIEW} ORDER BY id", "line 4: v: query: ORDER BY is not kept"),
+    (f"{ORDERS}{VIEW.replace('target', 'targets')}", "no view has a target"),
+    (f"{ORDERS}{VIEW}; CREATE VIEW w AS SELECT id FROM v", "line 4: nobody reads the view 'w': give it a target, or leave it out"),
+    (f"{ORDERS}{VIEW.replace('orders', 'v')}", "line 4: the view 'v' reads itself, through itself"),
+    (f"{ORDERS.replace('BIGINT PRIMARY', 'BIGNT PRIMARY')}{VIEW}", "line 1: orders: the type BIGNT: "),
+    (f"{ORDERS.replace('source', 'sources')}{VIEW}", "line 1: orders: give the table 'orders' source = '...', or snapshots = '...'"),
+    (
+        f"{ORDERS.replace('sequence_by', 'sequenced_by')}{VIEW}",
+        "line 1: orders: ReadChangelog has no option sequenced_by: choose among",
+    ),
+    (ORDERS.replace("'{", "'{{") + VIEW, "line 1: orders: apply_as_deletes: {{"),
+    (ORDERS.replace("'lsn'", "lsn", 1) + VIEW, "line 1: sequence_by: write a text in single quotes, a number, TRUE or FALSE"),
+    (ORDERS.replace(" BIGINT,", ",", 1) + VIEW, "line 1: customer: write a type, and NOT NULL or PRIMARY KEY behind it"),
+    (ORDERS.replace("orders/", "nowhere/") + VIEW, "there is no file nowhere/*.jsonl"),
+    ("CREATE TABLE t (id BIGINT", "line 1: a parenthesis is not closed"),
+    ("CREATE VIEW v AS", "line 1: the query is missing"),
+    ("CREATE TABLE t (id BIGINT) WITH (source = 'x') AS", "line 1: 'AS' is not expected"),
+    ("CREATE TABLE 't", "the file is no SQL"),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), REFUSED, ids=[str(n) for n, _ in enumerate(REFUSED)])
+def test_a_file_that_cannot_be_run_is_refused_with_its_line(beam_joins: Run, text: str, sentence: str) -> None:
+    shop()
+    Path("shop.sql").write_text(text)
+    ran = beam_joins("run", "shop.sql")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1), ran
+    assert sentence in ran.err
+
+
+def test_a_file_that_is_not_there_is_named(beam_joins: Run) -> None:
+    ran = beam_joins("run", "nowhere.sql")
+    assert (ran.code, ran.err) == (2, "python -m pipelines.run: there is no file nowhere.sql\n")
+
+
+READERS = [
+    ("source = 'events.jsonl', format = 'debezium'", ReadChangeEvents),
+    ("snapshots = 'days/*.csv', min_share = 0.9", ReadSnapshots),
+    ("source = 'delta:lake/orders'", ReadDelta),
+    ("source = 'postgres://localhost/shop?slot=s&table=public.orders'", ReadPostgres),
+    ("source = 'kafka://broker:9092/orders?format=debezium'", ReadKafkaChangeEvents),
+]
+
+
+@pytest.mark.parametrize(("options", "reader"), READERS, ids=[reader.__name__ for _, reader in READERS])
+def test_the_address_of_a_source_says_its_reader(options: str, reader: type[Any]) -> None:
+    (table,) = statements_of(f"CREATE TABLE t (id BIGINT PRIMARY KEY) WITH ({options})")
+    assert isinstance(table, DeclaredTable)
+    assert type(reader_of(table)) is reader
+
+
+def test_the_address_of_a_target_says_its_writer() -> None:
+    assert type(writer_of("delta:lake/v", {}, ("id",))) is WriteDelta
+    with pytest.raises(ValueError, match="WriteDelta has no option records: choose among"):
+        writer_of("delta:lake/v", {"records": "rows"}, ("id",))
+    with pytest.raises(InputError, match="target: name a folder behind delta:"):
+        writer_of("delta:", {}, ("id",))
+
+
+def test_types_keys_and_options_of_a_table_are_read() -> None:
+    text = """
+        CREATE TABLE "Stock" (shop INT, "skuName" VARCHAR(10) NOT NULL, at TIMESTAMP WITH TIME ZONE, PRIMARY KEY (shop, "skuName"))
+        WITH (source = 'o''x', n = 3, share = 0.5, flag = true)"""
+    (table,) = statements_of(text)
+    assert isinstance(table, DeclaredTable)
+    assert (table.name, table.key) == ("Stock", ("shop", "skuName"))
+    assert [(column.name, column.type, column.is_nullable) for column in table.columns] == [
+        ("shop", "INT", True),
+        ("skuName", "VARCHAR(10)", False),
+        ("at", "TIMESTAMP WITH TIME ZONE", True),
+    ]
+    assert table.options == {"source": "o'x", "n": 3, "share": 0.5, "flag": True}
