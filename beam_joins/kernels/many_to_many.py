@@ -8,6 +8,7 @@ end, and no other row is looked at. A step costs as much as the pairs of its row
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -124,10 +125,15 @@ class _Side:
     def __init__(self, rows: pa.Table, join_key: Ints, alive: int = 0) -> None:
         self.rows, self.alive = rows, alive
         self.spans = spans_of(rows, join_key, alive)
-        self.changes = LatestTimestamps(rows, join_key)
+        self._join_key = join_key
         self.value = combine_chunks(rows["value"])
         self._had = integers(rows[MATCHES]) if MATCHES in rows.schema.names else np.zeros(len(rows), np.int64)
         self._has = self._had.copy()
+
+    @cached_property
+    def changes(self) -> LatestTimestamps:
+        """The times of its changes, which unmatched rows of the other side ask for."""
+        return LatestTimestamps(self.rows, self._join_key)
 
     def stored(self) -> pa.Table:
         """The rows that the state has to learn of."""
@@ -310,19 +316,28 @@ class _Join:
         return a, b
 
     def _pair_times(self, a: Ints, b: Ints, begin: Ints, last: Ints) -> _Times:
-        lefts, rights = self._left.spans.take(a), self._right.spans.take(b)
-        ends = [np.where(last == side.last, side.end_timestamp, side.timestamp) for side in (lefts, rights)]
+        lefts, rights = self._left.spans, self._right.spans
+        timestamps = lefts.timestamp[a], rights.timestamp[b]
+        ends = [
+            np.where(last == side.last[of], side.end_timestamp[of], timestamp)
+            for side, of, timestamp in zip((lefts, rights), (a, b), timestamps, strict=True)
+        ]
+        # a pair has another join key at one position if both rows have moved there
+        arrives = leaves = np.zeros(len(a), np.bool_)
+        if lefts.arrives.any() and rights.arrives.any():
+            arrives = lefts.arrives[a] & rights.arrives[b] & (lefts.begin[a] == rights.begin[b])
+        if lefts.leaves.any() and rights.leaves.any():
+            leaves = lefts.leaves[a] & rights.leaves[b] & (lefts.last[a] == rights.last[b])
         return _Times(
-            row=(lefts.row, rights.row),
-            left=lefts.at,
-            right=rights.at,
+            row=(lefts.row[a], rights.row[b]),
+            left=lefts.at[a],
+            right=rights.at[b],
             begin=begin,
             last=last,
-            timestamp=np.maximum(lefts.timestamp, rights.timestamp),
+            timestamp=np.maximum(*timestamps),
             end_timestamp=np.maximum(*ends),
-            # a pair has another join key at one position if both rows have moved there
-            arrives=lefts.arrives & rights.arrives & (lefts.begin == rights.begin),
-            leaves=lefts.leaves & rights.leaves & (lefts.last == rights.last),
+            arrives=arrives,
+            leaves=leaves,
         )
 
     def _times_without(self, side: _Side, other: _Side, counts: _PairCounts) -> _Times:

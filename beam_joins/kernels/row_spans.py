@@ -81,12 +81,16 @@ class Meeting:
         self._spans = spans.take(self._index)
         self._begun = ordered(self._spans.join_key, self._spans.begin)
         self._begins = Places(self._spans.join_key[self._begun], self._spans.begin[self._begun])
-        by = ordered(self._spans.join_key, self._spans.last)
-        self._lasts = Places(self._spans.join_key[by], self._spans.last[by])
+        last = self._spans.last
+        # behind all that end: numbers that are near each other are sorted and found faster
+        self._never = int(last[last != FOREVER].max(initial=0)) + 1
+        last = np.where(last == FOREVER, self._never, last)
+        by = ordered(self._spans.join_key, last)
+        self._lasts = Places(self._spans.join_key[by], last[by])
 
     def count(self, join_key: Ints, begin: Ints, last: Ints) -> Ints:
         """The number of spans that overlap each of these."""
-        return self._begins.until(join_key, last) - self._lasts.before(join_key, begin)
+        return self._begins.until(join_key, last) - self._lasts.before(join_key, np.minimum(begin, self._never))
 
     def meet(self, others: RowSpans) -> tuple[Ints, Ints]:
         """The pairs of overlapping spans: the indices of the others, and of these."""

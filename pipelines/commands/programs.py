@@ -38,7 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     SystemExit: 2
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    called = _parser().parse_args(arguments[:1]).program
+    parser = _parser()
+    if not arguments:
+        parser.error(f"name a program: {', '.join(PROGRAMS)}")
+    called = parser.parse_args(arguments[:1]).program
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # programs say what fails in one sentence
     logging.getLogger().addFilter(_says_something)
     module = import_module(f"beam_joins.pipelines.{called}")

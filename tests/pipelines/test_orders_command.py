@@ -195,4 +195,4 @@ def test_the_command_without_a_program_lists_the_programs(capsys: pytest.Capture
     with pytest.raises(SystemExit) as ended:
         programs.main([])
     assert ended.value.code == 2
-    assert "required: {join,table,orders,slot,state,explain,demo,sample}" in capsys.readouterr().err
+    assert "name a program: join, table, run, orders, slot, state, explain, demo, sample" in capsys.readouterr().err
