@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from beam_joins.errors import InputError
+from beam_joins.extras import needs
 from beam_joins.pipelines.commands.command_line import parse_known, sentence_and_code
 from beam_joins.pipelines.commands.program import Parser, program
 
@@ -62,8 +63,10 @@ def _run(args: Namespace, flags: Sequence[str]) -> None:
     from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
 
     from beam_joins.pipelines.runners.runner_setup import runner  # noqa: PLC0415
-    from beam_joins.pipelines.sql.sql_pipeline import build  # noqa: PLC0415
-    from beam_joins.pipelines.sql.sql_script import statements_of  # noqa: PLC0415
+
+    with needs("sql"):
+        from beam_joins.pipelines.sql.sql_pipeline import build  # noqa: PLC0415
+        from beam_joins.pipelines.sql.sql_script import statements_of  # noqa: PLC0415
 
     statements = statements_of(text)
     of_state = [] if args.state_dir is None else [f"--beam_joins_state={args.state_dir}"]

@@ -1,12 +1,15 @@
 """``beam-joins run``: the tables and views of a SQL file, in one run and in several, and what is refused with its line."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from beam_joins import View
 from beam_joins.errors import InputError
+from beam_joins.extras import MissingExtra
 from beam_joins.io import ReadChangeEvents, ReadDelta, ReadKafkaChangeEvents, ReadPostgres, ReadSnapshots, WriteDelta
 from beam_joins.pipelines.sql.sql_pipeline import reader_of, writer_of
 from beam_joins.pipelines.sql.sql_script import DeclaredTable, statements_of
@@ -124,6 +127,18 @@ def test_a_file_that_cannot_be_run_is_refused_with_its_line(beam_joins: Run, tex
 def test_a_file_that_is_not_there_is_named(beam_joins: Run) -> None:
     ran = beam_joins("run", "nowhere.sql")
     assert (ran.code, ran.err) == (2, "python -m pipelines.run: there is no file nowhere.sql\n")
+
+
+def test_without_the_extra_the_packages_are_named(beam_joins: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop()
+    monkeypatch.setitem(sys.modules, "beam_joins.pipelines.sql.sql_script", None)
+    monkeypatch.delitem(sys.modules, "beam_joins.pipelines.sql.sql_pipeline", raising=False)
+    ran = beam_joins("run", "shop.sql")
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1), ran
+    assert "SQL needs datafusion and sqlglot: pip install 'datafusion==55.*'" in ran.err
+    monkeypatch.setitem(sys.modules, "beam_joins.views.planned.sql_plans", None)
+    with pytest.raises(MissingExtra, match="SQL needs datafusion and sqlglot: pip install"):
+        View("SELECT id FROM orders")
 
 
 READERS = [
