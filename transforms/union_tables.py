@@ -13,8 +13,9 @@ from apache_beam.pvalue import PCollection
 from beam_joins.errors import InputError
 from beam_joins.functions.joiner import SIDES, TypedJoin
 from beam_joins.functions.pairs import Pairs
+from beam_joins.keys.key_columns import as_opaque
 from beam_joins.keys.nested import CombinedKeyType, combined_keys
-from beam_joins.keys.opaque import KEYS, is_opaque, opaque_keys, python_keys
+from beam_joins.keys.opaque import KEYS, is_opaque, python_keys
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import common_key_type, common_order, common_windowing, tables_by_name
 from beam_joins.transforms.engine.construction.option_checks import choice, columns
@@ -115,8 +116,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
 def _tagged(batch: ChangeBatch, name: str, kind: pa.DataType, has_one_kind: bool) -> ChangeBatch:
     """The changes under keys with the name of their table; those of tables with keys of several types are Python objects."""
     new, earlier = (values if is_opaque(kind) else _cast(values, kind) for values in (batch.new, batch.earlier))
-    keys = batch.key if has_one_kind or is_opaque(batch.key.type) else opaque_keys(python_keys(batch.key))
-    key = combined_keys(pa.array([name] * len(batch), pa.string()), keys)
+    key = combined_keys(pa.array([name] * len(batch), pa.string()), batch.key if has_one_kind else as_opaque(batch.key))
     return ChangeBatch(key=key, new=new, before=batch.before, timestamp=batch.timestamp, position=batch.position, earlier=earlier)
 
 

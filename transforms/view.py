@@ -60,8 +60,8 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
 
     The input is a dict of tables by the names that they have in the query; a single table is enough where a relation has one.
     The tables have typed columns, those of the query among them. SQL takes their columns and keys from the tables: from
-        :class:`~beam_joins.TableFromChangelog` and readers, filtered, and other views; joins by a key whose columns are not known are
-    many-to-many joins.
+    :class:`~beam_joins.TableFromChangelog`, readers, filters, aggregates and other views. A join by a key whose columns are not known
+    is a many-to-many join.
 
     The query becomes transforms of this library: columns that nobody needs are left out where a table comes in, joins by one key
     are one step, and a join by a key of one side is a foreign-key join. Relations that occur twice are kept once.

@@ -62,22 +62,17 @@ class of_expression(vectorized[Callable[[pa.RecordBatch], pa.Array]]):  # it is 
         def of_rows(rows: pa.RecordBatch) -> pa.Array:
             return evaluated(f"{option}={expression}", {option: expression}, pa.table(rows))[option]
 
-        super().__init__(built_in("expression")(versioned(expression_text(expression))(of_rows)))
+        super().__init__(built_in("expression")(versioned(str(text_of(expression)))(of_rows)))
         self.expression = expression
 
     def __repr__(self) -> str:
         return str(self.expression)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, of_expression) and expression_text(self.expression) == expression_text(other.expression)
+        return isinstance(other, of_expression) and text_of(self.expression) == text_of(other.expression)
 
     def __hash__(self) -> int:
         return hash(str(self.expression))
-
-
-def expression_text(expression: Expression) -> str:
-    """The text of an expression that no other has."""
-    return str(text_of(expression) if isinstance(expression, pc.Expression) else expression)
 
 
 def in_columns(option: str, spec: Any) -> Any:
@@ -97,9 +92,7 @@ def of_columns(option: str, columns: Mapping[str, str | Expression]) -> vectoriz
         computed = evaluated(option, {name: each for name, each in columns.items() if not isinstance(each, str)}, pa.table(rows))
         return {name: rows[each] if isinstance(each, str) else computed[name] for name, each in columns.items()}
 
-    texts = ", ".join(
-        f"{name!a}: {text_of(each) if isinstance(each, str) else expression_text(each)}" for name, each in columns.items()
-    )
+    texts = ", ".join(f"{name!a}: {text_of(each)}" for name, each in columns.items())
     return vectorized(built_in("columns of rows")(versioned(texts)(of_rows)))
 
 

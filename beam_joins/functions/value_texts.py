@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
+from beam_joins.functions.column_expressions import EngineExpression
 from beam_joins.values.copying import IMMUTABLE
 
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -81,6 +82,8 @@ def text_of(value: Any) -> str | None:
         text = _of_numpy(value)
     elif kind.__module__.partition(".")[0] == "pyarrow":
         text = _of_arrow(value)
+    elif isinstance(value, EngineExpression):
+        text = f"{kind.__name__} {value}"
     return text if text is None else ADDRESS.sub("", text)
 
 

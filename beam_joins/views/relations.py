@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from beam_joins.functions.aggregate_functions import Aggregate, aggregates_of
 from beam_joins.functions.column_expressions import EXPRESSIONS, Expression
-from beam_joins.functions.expressions import evaluated, expression_text, of_expression
+from beam_joins.functions.expressions import evaluated, of_expression
+from beam_joins.functions.value_texts import text_of
 from beam_joins.kernels.measures import Measure
 from beam_joins.options.join_types import How
 
@@ -214,7 +215,7 @@ class FilterNode(_OfOne):
     @property
     def meaning(self) -> tuple[Any, ...]:
         """The predicate."""
-        return (expression_text(self.predicate),)
+        return (text_of(self.predicate),)
 
     def described(self) -> str:
         """The predicate."""
@@ -256,9 +257,7 @@ class SelectNode(_OfOne):
     @property
     def meaning(self) -> tuple[Any, ...]:
         """The columns."""
-        return tuple(
-            (name, column if isinstance(column, str) else (expression_text(column),)) for name, column in self.columns.items()
-        )
+        return tuple((name, text_of(column)) for name, column in self.columns.items())
 
     def described(self) -> str:
         """The columns."""
@@ -321,7 +320,7 @@ class JoinNode(Relation):
     @property
     def meaning(self) -> tuple[Any, ...]:
         """What is equal, how rows without a match are kept, and the columns."""
-        condition = "" if self.condition is None else expression_text(self.condition)
+        condition = "" if self.condition is None else text_of(self.condition)
         return self.left_on, self.right_on, self.how, condition, tuple(self.columns.items())
 
     def described(self) -> str:
@@ -454,4 +453,4 @@ def _types(of: Relation, expressions: Mapping[str, Expression], option: str) -> 
 
 
 def _spec_text(spec: Any) -> str | None:
-    return expression_text(spec.expression) if isinstance(spec, of_expression) else spec
+    return text_of(spec.expression) if isinstance(spec, of_expression) else spec

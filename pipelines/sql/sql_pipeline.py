@@ -22,7 +22,7 @@ from beam_joins.views.sql_query import arrow_type, tables_of
 _SOURCES: Final = "source = '...', or snapshots = '...' for whole exports"
 
 
-class Kept(NamedTuple):
+class KeptView(NamedTuple):
     """A view of a file in a pipeline: its plan, and where its changes go, empty for a view that others read."""
 
     name: str
@@ -30,13 +30,13 @@ class Kept(NamedTuple):
     target: str
 
 
-def build(pipeline: beam.Pipeline, statements: Sequence[Statement]) -> list[Kept]:
+def build(pipeline: beam.Pipeline, statements: Sequence[Statement]) -> list[KeptView]:
     """Apply the tables and views of a file to a pipeline. Raises InputError with the line."""
     declared = {each.name: each for each in statements}
     views = [each for each in statements if isinstance(each, DeclaredView)]
     if not any("target" in each.options for each in views):
         raise InputError("no view has a target: write CREATE MATERIALIZED VIEW name WITH (target = '...') AS SELECT ...")
-    made, kept = dict[str, PCollection[Any]](), list[Kept]()
+    made, kept = dict[str, PCollection[Any]](), list[KeptView]()
     for each in _needed(views, declared):
         with _at_line(each):
             if isinstance(each, DeclaredTable):
@@ -77,7 +77,7 @@ def _tables_of(view: DeclaredView, declared: Mapping[str, Statement]) -> list[st
     return names
 
 
-def _keep(view: DeclaredView, read: Mapping[str, PCollection[Any]], made: dict[str, PCollection[Any]]) -> Kept:
+def _keep(view: DeclaredView, read: Mapping[str, PCollection[Any]], made: dict[str, PCollection[Any]]) -> KeptView:
     """Apply a view and its writer."""
     options = dict(view.options)
     key, target = options.pop("key", None), options.pop("target", None)
@@ -88,7 +88,7 @@ def _keep(view: DeclaredView, read: Mapping[str, PCollection[Any]], made: dict[s
         _ = table | f"Write {view.name}" >> writer_of(target, options, table_type(table).key_names)
     elif options:
         raise ValueError(f"{next(iter(options))}: only a view with a target has options of a writer")
-    return Kept(view.name, transform.explain(), "" if target is None else str(target))
+    return KeptView(view.name, transform.explain(), "" if target is None else str(target))
 
 
 def reader_of(table: DeclaredTable) -> beam.PTransform[Any, Any]:
@@ -180,7 +180,7 @@ def _at_line(statement: Statement) -> Iterator[None]:
     """Errors of the block say the line of a statement."""
     try:
         yield
-    except (ValueError, InputError) as error:
+    except ValueError as error:
         if str(error).startswith("line "):
             raise
         raise InputError(f"line {statement.line}: {statement.name}: {error}") from error

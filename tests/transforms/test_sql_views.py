@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 
 import apache_beam as beam
 import duckdb
@@ -11,9 +12,13 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import Change, MapTable, StateRefused, TableFromChangelog, TableToChanges, View, content, views
+from beam_joins import Change, MapTable, StateRefused, TableToChanges, View, content, views
+from beam_joins.functions.expressions import of_columns
+from beam_joins.functions.function_versions import function_version
+from beam_joins.transforms.engine.construction.fingerprints import displayed
 from tests.pipelines.streaming.jobs import Append, written
 from tests.reference.random_sql import Queries, bag, random_shop
+from tests.transforms.changelog_tables import changelog, changelog_tables
 
 ORDERS = pa.schema({"id": pa.int64(), "customer": pa.int32(), "amount": pa.decimal128(10, 2), "note": pa.string(), "paid": pa.bool_()})
 CUSTOMERS = pa.schema(
@@ -28,20 +33,7 @@ LOGS = {
 
 def tables(p, schemas, rows):
     """The tables of rows with a position, by the names of their schemas and keys."""
-    made = {}
-    for name, (schema, key) in schemas.items():
-        types = pa.schema([*schema, ("op", pa.string()), ("position", pa.int64())])
-        log = p | f"{name} rows" >> beam.Create(
-            [pa.Table.from_pylist([{"op": "u"} | row for row in rows[name]], types)]
-        ).with_output_types(pa.Table)
-        made[name] = log | name >> TableFromChangelog(
-            key=key if len(key) > 1 else key[0],
-            sequence_by="position",
-            timestamp_by="position",
-            except_columns=["op", "position"],
-            apply_as_deletes={"op": ["d"]},
-        )
-    return made
+    return changelog_tables(p, {name: (changelog(rows[name], schema), key) for name, (schema, key) in schemas.items()})
 
 
 def shop(p):
@@ -261,6 +253,21 @@ def test_tables_that_sql_cannot_read_are_named_when_it_is_applied():
         View("SELECT id FROM orders").explain()
 
 
+def test_a_text_and_a_column_of_that_name_are_different_columns():
+    column, text = (views.sql(f"SELECT id, {each} AS x FROM orders", RELATIONS) for each in ("note", "'note'"))
+    assert column != text
+    versions = [function_version(of_columns("select", {"id": "id", "x": each.columns["x"]})) for each in (column, text)]
+    assert versions[0] != versions[1]
+
+
+def test_states_remember_the_text_of_a_condition_and_no_message_of_the_planner():
+    query = "SELECT a.id FROM orders a LEFT JOIN orders b ON a.note = b.note AND a.id < b.id + 1"
+    condition = views.sql(query, RELATIONS).of.condition
+    assert displayed(condition) == "SqlExpression(text='(left.id < (right.id + 1))')"
+    of_another_planner = replace(condition, encoded=b"another message")
+    assert function_version(condition) == function_version(of_another_planner) != function_version(replace(condition, text="true"))
+
+
 def run_with_state(folder, query, log, *options):
     """The changes that a run with a state gives of a query."""
     out = folder / f"run {len([*folder.glob('run *')])}"
@@ -272,6 +279,14 @@ def run_with_state(folder, query, log, *options):
         changes = tables(p, {"t": (schema, ["id"])}, {"t": rows}) | View(query) | TableToChanges()
         _ = changes | beam.Map(list) | beam.ParDo(Append(out))
     return [Change(*change) for change in written(out)]
+
+
+def test_another_condition_beside_the_equality_of_a_join_is_a_changed_pipeline(tmp_path):
+    query = "SELECT a.id FROM t a LEFT JOIN t b ON a.n = b.n AND a.id < b.id"
+    run_with_state(tmp_path, query, [(1, 5, 1), (2, 5, 2)])
+    run_with_state(tmp_path, query.replace("a.id < b.id", "(a.id < b.id)"), [(3, 5, 3)])
+    with pytest.raises(StateRefused, match="condition"):
+        run_with_state(tmp_path, query.replace("<", "<="), [])
 
 
 def test_runs_go_on_with_sql_of_one_meaning_and_a_changed_query_is_a_changed_pipeline(tmp_path):

@@ -4,7 +4,6 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
-import apache_beam as beam
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -12,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.testing.util import assert_that
 
-from beam_joins import TableFromChangelog, TableToChanges, View, content, views
+from beam_joins import TableToChanges, View, content, views
 from tests.reference.random_sql import bag
 from tests.reference.tpch_queries import QUERIES
+from tests.transforms.changelog_tables import changelog_tables
 
 KEYS = {
     "region": ["r_regionkey"],
@@ -80,18 +80,6 @@ def test_a_query_of_tpch_is_right_at_every_position(direct, logs, number):
     relation = views.sql(QUERIES[number], relations)
     read = {name: log for name, log in logs.items() if f"table {name}:" in str(relation)}
     with direct() as p:
-        inputs = {
-            name: p
-            | f"{name} rows" >> beam.Create([log]).with_output_types(pa.Table)
-            | name
-            >> TableFromChangelog(
-                key=KEYS[name] if len(KEYS[name]) > 1 else KEYS[name][0],
-                sequence_by="position",
-                timestamp_by="position",
-                except_columns=["op", "position"],
-                apply_as_deletes={"op": ["d"]},
-            )
-            for name, log in read.items()
-        }
+        inputs = changelog_tables(p, {name: (log, KEYS[name]) for name, log in read.items()})
         changes = inputs | View(relation) | TableToChanges()
         assert_that(changes, lambda got: compare(got, QUERIES[number], read))

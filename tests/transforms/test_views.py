@@ -12,13 +12,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import Change, StateRefused, TableFromChangelog, TableToChanges, View, content, views
+from beam_joins import Change, StateRefused, TableToChanges, View, content, views
 from beam_joins import aggregates as agg
 from beam_joins.transforms.connect.tables import table_type
 from beam_joins.views.columns_needed import with_needed_columns
 from beam_joins.views.row_keys import joined_by, row_key
 from tests.pipelines.streaming.jobs import Append, written
 from tests.reference.random_views import SCHEMAS, contents, history, view
+from tests.transforms.changelog_tables import changelog, changelog_tables
 
 ORDERS = views.table("orders", pa.schema({"id": pa.int64(), "by": pa.int64(), "amount": pa.int64(), "note": pa.string()}), key="id")
 PEOPLE = views.table("people", pa.schema({"id": pa.int64(), "city": pa.string(), "name": pa.string()}), key="id")
@@ -33,17 +34,11 @@ LOG = {
 def tables(p, schemas=None, rows=None):
     """The tables of the relations above, or of schemas and keys, as a pipeline makes them of their rows."""
     schemas = schemas or {each.name: (each.schema, each.key) for each in (ORDERS, PEOPLE, PLACES)}
-    made = {}
+    logs = {}
     for name, (schema, key) in schemas.items():
-        columns = {"op": pa.string()} if rows else {}
-        types = pa.schema([*schema, *columns.items(), ("position", pa.int64())])
-        listed = rows[name] if rows else [dict(zip(types.names, row, strict=True)) for row in LOG[name]]
-        log = p | f"{name} rows" >> beam.Create([pa.Table.from_pylist(listed, types)]).with_output_types(pa.Table)
-        options = {"sequence_by": "position", "timestamp_by": "position", "except_columns": [*columns, "position"]}
-        made[name] = log | name >> TableFromChangelog(
-            key=list(key) if len(key) > 1 else key[0], **options, **({"apply_as_deletes": {"op": ["d"]}} if rows else {})
-        )
-    return made
+        listed = rows[name] if rows else [dict(zip([*schema.names, "position"], row, strict=True)) for row in LOG[name]]
+        logs[name] = changelog(listed, schema), key
+    return changelog_tables(p, logs)
 
 
 def bag(rows):

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
 import apache_beam as beam
-import pyarrow.compute as pc
 from apache_beam.pvalue import PCollection
 
+from beam_joins.functions.column_expressions import EXPRESSIONS
 from beam_joins.functions.marked_functions import vectorized
 from beam_joins.functions.user_functions import ExceptionClass
 from beam_joins.transforms.engine.blocks.block_writer import BAD, DROPPED, MAIN
@@ -81,7 +81,7 @@ class HandlesExceptions(Transform[In, Out], Generic[In, Out, OutAndBad]):
         if not classes or not all(isinstance(each, type) and issubclass(each, Exception) for each in classes):
             raise ValueError(f"exc_class={exc_class!r}: give a subclass of Exception, or a tuple of them")
         for option in self._options.values():
-            if isinstance(option, vectorized | pc.Expression):
+            if isinstance(option, (vectorized, *EXPRESSIONS)):
                 raise ValueError(
                     f"{type(self).__name__} has a vectorized function, which gets many records at once, so that none of "
                     "them can be told"

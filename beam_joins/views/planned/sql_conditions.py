@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from substrait import algebra_pb2 as algebra
 
-from beam_joins.views.planned.sql_expressions import fields_of, messages
+from beam_joins.views.planned.sql_expressions import fields_of
 
 
 class Condition(NamedTuple):
@@ -64,16 +64,6 @@ def function_of(expression: algebra.Expression, functions: Mapping[int, str]) ->
     if expression.WhichOneof("rex_type") != "scalar_function":
         return None
     return functions[expression.scalar_function.function_reference]
-
-
-def moved(expression: algebra.Expression, field: Callable[[int], int]) -> algebra.Expression:
-    """An expression over columns with other numbers."""
-    made = algebra.Expression()
-    made.CopyFrom(expression)
-    for each in messages(made):
-        if isinstance(each, algebra.Expression.FieldReference):
-            each.direct_reference.struct_field.field = field(each.direct_reference.struct_field.field)
-    return made
 
 
 def width(node: algebra.Rel) -> int:

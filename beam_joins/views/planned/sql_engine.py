@@ -2,7 +2,8 @@
 
 import re
 import threading
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
 from functools import cache
 from itertools import count, product
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from datafusion import SessionConfig, SessionContext, udf
-from datafusion.substrait import Consumer, Plan, Producer, Serde
+from datafusion.substrait import Consumer, Producer, Serde
 from substrait import algebra_pb2 as algebra
 from substrait import plan_pb2, type_pb2
 
@@ -75,11 +76,15 @@ _VIEWS: Final = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 def planning_session() -> SessionContext:
     """A session that plans queries, and has no functions but those of :data:`FUNCTIONS`."""
     context = _session(_NEEDED)
-    named = context.sql("SELECT DISTINCT routine_name FROM information_schema.routines WHERE function_type = 'SCALAR'")
-    for name in named.to_pydict()["routine_name"]:
-        if name not in FUNCTIONS:
-            context.deregister_udf(name)
+    for name in _other_functions():
+        context.deregister_udf(name)
     return context
+
+
+@cache
+def _other_functions() -> frozenset[str]:
+    named = _evaluating_session().sql("SELECT routine_name FROM information_schema.routines WHERE function_type = 'SCALAR'")
+    return frozenset(named.to_pydict()["routine_name"]) - FUNCTIONS
 
 
 def _session(rules: Set[str]) -> SessionContext:
@@ -108,7 +113,7 @@ def type_of(kind: str) -> pa.DataType:
     ``ValueError``.
     """
     try:
-        (made,) = planning_session().sql(f"SELECT CAST(NULL AS {kind}) AS c").schema().types
+        (made,) = _evaluating_session().sql(f"SELECT CAST(NULL AS {kind}) AS c").schema().types
     except Exception as error:  # the engine raises Exception itself, too
         raise ValueError(sentence(error)) from None
     if pa.types.is_timestamp(made) and "(" not in kind:
@@ -147,9 +152,7 @@ def results_of(relation: algebra.Rel, rows: pa.Table, functions: Mapping[str, in
 
     ``functions`` are the numbers of its functions. Raises ``ValueError``, the engine's sentence.
     """
-    context, name = _evaluating_session(), f"rows_{next(_NUMBERS)}"
-    try:
-        plan = _reading(context, name, rows)
+    with _reading(rows) as (context, plan):
         read = algebra.Rel()
         read.CopyFrom(plan.relations[0].root.input)
         inner = plan.relations[0].rel  # in place of the root, which has names of columns
@@ -161,12 +164,9 @@ def results_of(relation: algebra.Rel, rows: pa.Table, functions: Mapping[str, in
         for function, number in functions.items():
             declared = plan.extensions.add().extension_function
             declared.name, declared.function_anchor = function, number
-        frame = context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, serialized(plan)))
+        encoded = Serde.deserialize_bytes(plan.SerializeToString())
+        frame = context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, encoded))
         table = frame.to_arrow_table()
-    except Exception as error:  # the engine raises Exception itself, too
-        raise ValueError(sentence(error)) from None
-    finally:
-        context.deregister_table(name)
     return [_complete(column.combine_chunks()) for column in table.columns]
 
 
@@ -184,14 +184,8 @@ def _complete(column: pa.Array) -> pa.Array:
 
 def _substrait_type(kind: pa.DataType) -> type_pb2.Type:
     """The type of a plan for an Arrow type, as the engine gives it. Raises ``ValueError``."""
-    context, name = _evaluating_session(), f"rows_{next(_NUMBERS)}"
-    try:
-        plan = _reading(context, name, pa.schema({"c": kind}).empty_table())
-    except Exception as error:  # the engine raises Exception itself, too
-        raise ValueError(sentence(error)) from None
-    finally:
-        context.deregister_table(name)
-    return plan.relations[0].root.input.read.base_schema.struct.types[0]
+    with _reading(pa.schema({"c": kind}).empty_table()) as (_, plan):
+        return plan.relations[0].root.input.read.base_schema.struct.types[0]
 
 
 @cache
@@ -224,18 +218,21 @@ def cast_of_column(kind: pa.DataType) -> algebra.Expression:
     return cast
 
 
-def _reading(context: SessionContext, name: str, rows: pa.Table) -> plan_pb2.Plan:
-    """The plan that reads rows, as a table with a name, in their types."""
-    context.register_record_batches(name, [rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]])
-    plan = plan_pb2.Plan()
-    plan.ParseFromString(Producer.to_substrait_plan(context.table(name).logical_plan(), context).encode())
-    return plan
-
-
-def serialized(plan: plan_pb2.Plan) -> Plan:
-    """A plan as the engine takes it."""
-    encoded: Plan = Serde.deserialize_bytes(plan.SerializeToString())
-    return encoded
+@contextmanager
+def _reading(rows: pa.Table) -> Iterator[tuple[SessionContext, plan_pb2.Plan]]:
+    """A session in which rows are a table, and the plan that reads it, in the types of the rows. Errors of the block are
+    ``ValueError``s with the engine's sentence.
+    """
+    context, name = _evaluating_session(), f"rows_{next(_NUMBERS)}"
+    try:
+        context.register_record_batches(name, [rows.to_batches() or [pa.RecordBatch.from_pylist([], schema=rows.schema)]])
+        plan = plan_pb2.Plan()
+        plan.ParseFromString(Producer.to_substrait_plan(context.table(name).logical_plan(), context).encode())
+        yield context, plan
+    except Exception as error:  # the engine raises Exception itself, too
+        raise ValueError(sentence(error)) from None
+    finally:
+        context.deregister_table(name)
 
 
 def sentence(error: Exception) -> str:

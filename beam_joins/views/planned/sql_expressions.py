@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import Any, Final, Self
 
@@ -33,11 +33,13 @@ _SHOWN: Final = {"boolean", "i64", "string"}
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SqlExpression(EngineExpression):
-    """An expression of a plan: as a Substrait message whose functions and columns are numbered as they are here."""
+    """An expression of a plan: as a Substrait message whose functions and columns are numbered as they are here. States remember its
+    text alone, as another version of the planner has other messages.
+    """
 
-    encoded: bytes
-    functions: tuple[str, ...]
-    columns: tuple[Path, ...]
+    encoded: bytes = field(repr=False)
+    functions: tuple[str, ...] = field(repr=False)
+    columns: tuple[Path, ...] = field(repr=False)
     text: str
 
     @property
@@ -143,8 +145,8 @@ def all_of(expressions: Sequence[algebra.Expression], function: int) -> algebra.
 def messages(message: Message) -> Iterator[Message]:
     """A message and all within it."""
     yield message
-    for field, value in message.ListFields():
-        if field.message_type is not None:
+    for described, value in message.ListFields():
+        if described.message_type is not None:
             for each in value if isinstance(value, Iterable) else [value]:
                 yield from messages(each)
 
@@ -163,13 +165,21 @@ def field_of(expression: algebra.Expression) -> int | None:
     return expression.selection.direct_reference.struct_field.field if is_field else None
 
 
+def moved(expression: algebra.Expression, column: Callable[[int], int]) -> algebra.Expression:
+    """An expression over columns with other numbers."""
+    made = algebra.Expression()
+    made.CopyFrom(expression)
+    _renumber(made, lambda n: n, column)
+    return made
+
+
 def _renumber(message: Message, function: Callable[[int], int], column: Callable[[int], int]) -> None:
     for each in messages(message):
         if isinstance(each, algebra.Expression.ScalarFunction):
             each.function_reference = function(each.function_reference)
         elif isinstance(each, algebra.Expression.FieldReference):
-            field = each.direct_reference.struct_field
-            field.field = column(field.field)
+            struct_field = each.direct_reference.struct_field
+            struct_field.field = column(struct_field.field)
 
 
 def _column(rows: pa.Table, path: Path) -> pa.ChunkedArray:

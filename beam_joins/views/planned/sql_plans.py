@@ -1,7 +1,8 @@
-"""Plans of SQL queries as Substrait; queries that the planner gets wrong are refused, or planned without the rule at fault."""
+"""Plans of SQL queries as Substrait; what the planner gets wrong or leaves out is refused."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -84,6 +85,7 @@ def _explained(error: Exception) -> str:
     return f"the query cannot be planned: {sentence(error)}"
 
 
+@cache
 def parsed(query: str) -> exp.Query:
     """The query by another parser, which says what the planner takes and leaves out. Raises ``ValueError``, a sentence."""
     try:

@@ -8,16 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from substrait import algebra_pb2 as algebra
 
-from beam_joins.functions.aggregate_functions import Aggregate
-from beam_joins.options.aggregate_types import AggregateName
 from beam_joins.options.join_types import How
-from beam_joins.views.planned.sql_conditions import Condition, Equality, conjuncts, equality, in_clauses, moved, width
-from beam_joins.views.planned.sql_engine import is_planned, results_of
-from beam_joins.views.planned.sql_expressions import field_of, fields_of
+from beam_joins.views.planned.sql_aggregates import grouped
+from beam_joins.views.planned.sql_conditions import Condition, Equality, conjuncts, equality, in_clauses, width
+from beam_joins.views.planned.sql_engine import is_planned
+from beam_joins.views.planned.sql_expressions import field_of, fields_of, moved
 from beam_joins.views.planned.sql_joins import joined, marked, not_in
 from beam_joins.views.planned.sql_plans import SqlPlan, is_not_in, is_value, sql_plan
-from beam_joins.views.planned.sql_rows import WHOLE, Rows, free_name, in_type
-from beam_joins.views.relations import AggregateNode, Relation
+from beam_joins.views.planned.sql_rows import Rows
+from beam_joins.views.relations import Relation
 from beam_joins.views.row_keys import row_key
 
 _JOINS: Final[dict[str, How]] = {
@@ -26,10 +25,9 @@ _JOINS: Final[dict[str, How]] = {
     "OUTER": "outer",
     "LEFT_SEMI": "semi",
     "LEFT_ANTI": "anti",
-    "LEFT_MARK": "semi",
 }
 _MIRRORED: Final[dict[str, How]] = {"RIGHT_SEMI": "semi", "RIGHT_ANTI": "anti"}
-_AGGREGATES: Final[dict[str, AggregateName]] = {"count": "count", "sum": "sum", "min": "min", "max": "max", "avg": "mean"}
+_MARK: Final = "LEFT_MARK"
 
 
 class _Input(NamedTuple):
@@ -143,65 +141,7 @@ class _Plan:
         return Rows(selected[0].union(*selected[1:]), names)
 
     def _aggregate(self, node: algebra.AggregateRel, conditions: Sequence[Condition]) -> Rows:
-        if len(node.groupings) > 1:
-            raise ValueError("ROLLUP, CUBE and GROUPING SETS are not kept: write one GROUP BY for each, and UNION ALL")
-        of = self.rows(node.input)
-        by = [node.grouping_expressions[n] for grouping in node.groupings for n in grouping.expression_references]
-        constants = [each for each in by if _is_constant(each)]  # they are put beside the groups: a key has none
-        grouped = [each for each in by if not _is_constant(each)]
-        if not grouped:
-            grouped, constants = constants, []
-        of, groups = of.computed(grouped, self._functions, "group")
-        made = self._measured(of, groups, node.measures)
-        made, beside = made.computed(constants, self._functions, "constant")
-        of_groups, of_constants = iter(groups), iter(beside)
-        names = [next(of_constants if constants and _is_constant(each) else of_groups) for each in by]
-        return self._filtered(made._replace(names=(*names, *made.names[len(groups) :])), conditions)
-
-    def _measured(self, of: Rows, groups: Sequence[str], node: Sequence[algebra.AggregateRel.Measure]) -> Rows:
-        """Groups with their aggregates, or the different groups where there are none."""
-        by = tuple(dict.fromkeys(groups))
-        if not node:
-            return Rows(of.relation.select(by).distinct(), tuple(groups))
-        measures = [self._measure(of, each) for each in node]
-        of, read = of.computed([expression for _, options in measures for expression in options.values()], self._functions)
-        columns = iter(read)
-        aggregates = dict[str, Aggregate]()
-        for function, options in measures:
-            aggregates[free_name(function, [*groups, *aggregates])] = Aggregate(
-                function, **{option: next(columns) for option in options}
-            )
-        made = AggregateNode(of.relation, by, aggregates)
-        planned = zip(aggregates, self._types(of, node), strict=True)
-        casts = {name: in_type(name, kind) for name, kind in planned if kind != made.schema.field(name).type}
-        return Rows(made.select({name: casts.get(name, name) for name in made.schema.names}), (*groups, *aggregates))
-
-    def _types(self, of: Rows, node: Sequence[algebra.AggregateRel.Measure]) -> list[pa.DataType]:
-        """The types of aggregates as the plan has them: expressions above expect these."""
-        whole = algebra.Rel()
-        whole.aggregate.input.SetInParent()
-        whole.aggregate.measures.extend(node)
-        read = pa.table([of.relation.schema.empty_table()[name] for name in of.names], names=[f"c{n}" for n, _ in enumerate(of.names)])
-        return [each.type for each in results_of(whole, read, {name: n for n, name in self._functions.items()})]
-
-    def _measure(self, of: Rows, each: algebra.AggregateRel.Measure) -> tuple[AggregateName, dict[str, algebra.Expression]]:
-        """The function of an aggregate, and the expressions of its options."""
-        measure = each.measure
-        name = self._functions[measure.function_reference]
-        function = _AGGREGATES.get(name)
-        is_distinct = measure.invocation == algebra.AggregateFunction.AGGREGATION_INVOCATION_DISTINCT
-        if function is None or measure.sorts or len(measure.arguments) > 1:
-            raise ValueError(f"{name}(...) is not kept: there are count, sum, min, max and avg")
-        if is_distinct and function in ("sum", "mean"):
-            raise ValueError(f"{name}(DISTINCT ...) is not kept: aggregate the rows of a SELECT DISTINCT")
-        read = {"of": measure.arguments[0].value} if measure.arguments else {}
-        if function == "count" and is_distinct:
-            function = "count_distinct"
-        elif function == "count" and read and _is_constant(read["of"]):
-            read = {}
-        elif function in ("sum", "mean"):
-            read["of"] = of.without_widening(read["of"], {*WHOLE, "fp64"} if function == "mean" else WHOLE)
-        return function, read | ({"where": each.filter} if each.HasField("filter") else {})
+        return self._filtered(grouped(self.rows(node.input), node, self._functions), conditions)
 
     def _inner(self, node: algebra.Rel, conditions: Sequence[Condition]) -> Rows:
         """Inner joins of any number of nodes, in an order in which each is equal to columns of those before."""
@@ -269,7 +209,7 @@ class _Plan:
     def _join(self, node: algebra.JoinRel, conditions: Sequence[Condition]) -> Rows:
         """A join that is no inner one: conditions on the side that is kept are those of its rows."""
         kind = algebra.JoinRel.JoinType.Name(node.type).removeprefix("JOIN_TYPE_")
-        if node.HasField("post_join_filter") or kind not in {*_JOINS, *_MIRRORED}:
+        if node.HasField("post_join_filter") or kind not in {*_JOINS, *_MIRRORED, _MARK}:
             raise ValueError(f"a {kind.replace('_', ' ').lower()} join is not kept: write the query another way")
         of_left, of_right = width(node.left), width(node.right)
         begin = 0 if kind in _MIRRORED else of_left  # of the right columns of the result
@@ -301,7 +241,7 @@ class _Plan:
             if rest or len(pairs) != 1 or kind != "LEFT_ANTI":
                 raise ValueError("NOT IN is not kept with a subquery that refers to rows outside of it: write NOT EXISTS")
             return not_in(left, right, pairs[0], self._functions)
-        if kind == "LEFT_MARK":
+        if kind == _MARK:
             return marked(left, right, pairs, rest, self._functions)
         if kind in _JOINS:
             return joined(left, right, _JOINS[kind], pairs, rest, self._functions)
@@ -314,7 +254,3 @@ def _is_inner(node: algebra.Rel) -> bool:
     """Whether a node is an inner join, or all rows with all."""
     kind = node.WhichOneof("rel_type")
     return bool(kind == "cross" or (kind == "join" and node.join.type == algebra.JoinRel.JOIN_TYPE_INNER))
-
-
-def _is_constant(expression: algebra.Expression) -> bool:
-    return bool(expression.WhichOneof("rex_type") == "literal" and expression.literal.WhichOneof("literal_type") != "null")
