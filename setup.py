@@ -25,6 +25,7 @@ SQL = [
     "datafusion==55.*",  # a planner is wrong in silence: another version is taken when the random queries have passed with it
     "sqlglot>=30,<31",
     "substrait-protobuf>=0.106,<1",
+    "duckdb>=1.5",  # verifies views
 ]
 YAML = ["apache-beam[yaml]"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]

@@ -1,6 +1,7 @@
 """``beam-joins run``: the tables and views of a SQL file, kept from what has arrived since the last run."""
 
 import logging
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -9,8 +10,10 @@ from typing import Final
 
 from beam_joins.errors import InputError
 from beam_joins.extras import needs
-from beam_joins.pipelines.commands.command_line import parse_known, sentence_and_code
+from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
+from beam_joins.pipelines.commands.command_line import add_runner, beam_options, parse_known, sentence_and_code
 from beam_joins.pipelines.commands.program import Parser, program
+from beam_joins.pipelines.commands.rounds import add_rounds
 
 PROGRAM: Final = program("run")
 _EXAMPLES: Final = f"""\
@@ -27,6 +30,9 @@ examples:
 
   {PROGRAM} shop.sql --state-dir state
       what has arrived since the last run
+
+  {PROGRAM} shop.sql --state-dir state --follow
+      the same every 10 seconds
 """
 
 
@@ -34,52 +40,73 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 2 for an invalid file, option or input, 1 if the run failed for another
     reason.
     """
-    parser = Parser(prog=PROGRAM, description="Keep the views of a SQL file as tables.", epilog=_EXAMPLES)
-    parser.add_argument("file", type=Path, metavar="FILE.sql", help="tables with their sources, and views with their targets")
-    parser.add_argument(
-        "--state-dir", metavar="DIR", help="the state between runs, a folder that the first run creates (default: no state)"
-    )
-    parser.add_argument("--explain", action="store_true", help="print the plan of each view, and run nothing")
-    args, flags = parse_known(parser, argv)
-    try:
-        _run(args, flags)
-    except Exception as error:
-        sentence, code = sentence_and_code(error)
-        print(f"{PROGRAM}: {sentence}", file=sys.stderr)
-        return code
+    # gRPC reads it while it is imported, and would tell standard error about connections that end
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    with interruptible() as interruption:
+        try:
+            _run(*parse_known(_parser(), argv), interruption)
+        except (Exception, KeyboardInterrupt) as error:
+            interrupted = interruption.sentence, 0 if interruption.at_second else interruption.exit_code
+            sentence, code = interrupted if interruption.has_raised else sentence_and_code(error)
+            print(f"{PROGRAM}: {sentence}", file=sys.stderr)
+            if interruption.has_raised:
+                leave_threads_behind(code)
+            return code
     return 0
 
 
-def _run(args: Namespace, flags: Sequence[str]) -> None:
+def _parser() -> Parser:
+    parser = Parser(prog=PROGRAM, description="Keep the views of a SQL file as tables.", epilog=_EXAMPLES)
+    parser.add_argument("file", type=Path, metavar="FILE.sql", help="tables with their sources, and views with their targets")
+    parser.add_argument("--explain", action="store_true", help="print the plan of each view, and run nothing")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="at the end of a run, have DuckDB run the query of each view with a target on the rows of the tables, and fail where the "
+        "rows of the view differ. A state has these rows too: begin it so, or give --beam_joins_changed=rebuild",
+    )
+    group = parser.add_argument_group("incremental runs", "With --state-dir a run reads what no earlier run has read.")
+    group.add_argument(
+        "--state-dir", metavar="DIR", help="the state between runs, a folder that the first run creates (default: no state)"
+    )
+    add_rounds(group)
+    add_runner(parser)
+    return parser
+
+
+def _run(args: Namespace, flags: Sequence[str], interruption: Interruption) -> None:
     """Run the pipeline of a file. Raises the errors of the file, of the pipeline and of the runner."""
-    try:
-        text = args.file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"there is no file {args.file}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{args.file} is not UTF-8: {error}") from None
+    if args.follow and not args.state_dir:
+        raise InputError("--follow is for incremental runs: give --state-dir too")
+    if args.whole_files and not args.follow:
+        raise InputError("--whole-files is for --follow: a single run takes all files that are there")
+    text = _text(args.file)
     # the command line comes without Beam
-    import apache_beam as beam  # noqa: PLC0415
-    from apache_beam.options.pipeline_options import PipelineOptions  # noqa: PLC0415
-
-    from beam_joins.pipelines.runners.runner_setup import runner  # noqa: PLC0415
-
     with needs("sql"):
-        from beam_joins.pipelines.sql.sql_pipeline import build  # noqa: PLC0415
+        from beam_joins.pipelines.sql.sql_runs import SqlRuns  # noqa: PLC0415
         from beam_joins.pipelines.sql.sql_script import statements_of  # noqa: PLC0415
 
-    statements = statements_of(text)
-    of_state = [] if args.state_dir is None else [f"--beam_joins_state={args.state_dir}"]
-    options = PipelineOptions([*of_state, *flags])
+    runs = SqlRuns(statements_of(text), verifies=args.verify)
     if args.explain:
-        for each in build(beam.Pipeline(options=PipelineOptions()), statements):
-            print(f"{each.name}{f' -> {each.target}' if each.target else ''}\n{each.plan}\n")
+        print(runs.explained())
         return
-    with runner(options) as ready, beam.Pipeline(options=ready) as pipeline:
-        kept = build(pipeline, statements)
-    for each in kept:
-        if each.target:
-            print(f"{each.name}: kept in {each.target}")
+    of_state = [] if args.state_dir is None else [f"--beam_joins_state={args.state_dir}"]
+    options = beam_options(args.runner, [*of_state, *flags])
+    if args.follow:
+        interruption.at_second = True
+        print(runs.follow(options, args, interruption))
+        return
+    for line in runs.once(options):
+        print(line)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8: {error}") from None
 
 
 if __name__ == "__main__":

@@ -13,6 +13,14 @@ BEGIN_ANEW: Final = "read it again (--read-again, in Python --beam_joins_read_ag
 _WHILE: Final = r" \[while running '[^\n]*"
 
 
+class NoFile(InputError):
+    """Raised for a path or a glob that finds no file to read, now or in a run before."""
+
+
+class NoWholeFile(NoFile):
+    """Raised where the only files to read may still grow."""
+
+
 def exception_in(error: BaseException, kinds: Mapping[str, Callable[[str], E]]) -> E | None:
     r"""Finds the first exception of one of these kinds in a runner's error, and makes it again from its
     sentence.

@@ -8,6 +8,8 @@ import xxhash
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.paths import is_local, matching
+from beam_joins.pipelines.changelogs.snapshot_times import times_in_paths
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.transforms.connect.files import open_file
 
@@ -28,24 +30,41 @@ class Content(NamedTuple):
 
 
 class NewFiles:
-    """Decides which files are complete: those whose size and time have not changed since the last look.
+    """Decides which files are whole: those whose size and time have not changed since the look before.
 
+    >>> from dataclasses import replace
+    >>> from beam_joins.pipelines.formats.changelog_columns import enveloped
     >>> from beam_joins.pipelines.formats.csv import CsvReader
     >>> growing, whole = (File(path=f"{n}.csv", bytes=n, shown="", reader=CsvReader(), written=7) for n in (1, 2))
     >>> arrivals = NewFiles()
-    >>> arrivals.whole([growing, whole])
+    >>> arrivals.whole("orders", [growing, whole], enveloped("orders"))
     []
-    >>> [file.path for file in arrivals.whole([File(path="1.csv", bytes=9, shown="", reader=CsvReader(), written=8), whole])]
+    >>> arrivals.next_look()
+    >>> [file.path for file in arrivals.whole("orders", [replace(growing, bytes=9, written=8), whole], enveloped("orders"))]
     ['2.csv']
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._before: dict[str, tuple[int, int]] = {}
+        self._now: dict[str, tuple[int, int]] = {}
 
-    def whole(self, files: Sequence[File]) -> list[File]:
-        """The files among all present ones that have not changed since the last call."""
-        before, self._seen = self._seen, {file.path: (file.bytes, file.written) for file in files}
-        return [file for file in files if before.get(file.path) == self._seen[file.path]]
+    def next_look(self) -> None:
+        """The files of calls so far are those of the look before."""
+        self._before, self._now = self._now, {}
+
+    @property
+    def are_unknown(self) -> set[str]:
+        """The paths of files that the look before has not seen."""
+        return self._now.keys() - self._before.keys()
+
+    def whole(self, name: str, files: Sequence[File], columns: Columns) -> list[File]:
+        """The files among all present ones of the changelog ``name`` that have not changed since the look before; of a snapshot of
+        several files all, or none.
+        """
+        self._now |= {file.path: (file.bytes, file.written) for file in files}
+        growing = [file for file in files if self._before.get(file.path) != self._now[file.path]]
+        times, paths = times_in_paths(name, growing, columns), {file.path for file in growing}
+        return [file for file in files if file.path not in paths and times.isdisjoint(times_in_paths(name, [file], columns))]
 
 
 class SeenFiles:

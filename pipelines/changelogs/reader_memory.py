@@ -7,15 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import apache_beam as beam
 from apache_beam.pvalue import PBegin
 
-from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import NoFile, NoWholeFile
 from beam_joins.pipelines.base.paths import none_at, remove_directory
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.compared_snapshots import compared
 from beam_joins.pipelines.changelogs.input_memory import InputMemory
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
+from beam_joins.pipelines.changelogs.processed_files import NewFiles
 from beam_joins.pipelines.changelogs.read_table import table_label
+from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.file_parts import File
 from beam_joins.pipelines.results.paths_in_use import reads_files
 from beam_joins.transforms.connect.runs import Handed, StateFolder, before_run, folder_for, label_of
@@ -23,8 +26,15 @@ from beam_joins.transforms.connect.runs import Handed, StateFolder, before_run, 
 _READ: Final = "read by"
 """The name under which a state has the memory of a reader, with the label of the transform."""
 _log: Final = logging.getLogger(__name__)
+_ARRIVALS: Final = "_beam_joins_arrivals"
+"""The name under which a pipeline has the files that an earlier look has seen."""
 Earlier = Callable[[Mapping[str, Any], str], dict[str, Any]]
 """Gives the memory of a reader of a label in the ``inputs`` of a state whose version had another form of it."""
+
+
+def takes_whole_files(pipeline: beam.Pipeline, arrivals: NewFiles) -> None:
+    """Have the readers of a pipeline leave files that have changed since the look before to a later run."""
+    setattr(pipeline, _ARRIVALS, arrivals)
 
 
 class ReaderMemory(InputMemory):
@@ -56,16 +66,23 @@ class ReaderMemory(InputMemory):
         """Whether the pipeline has a state."""
         return self._state is not None
 
-    def new(self, files: Sequence[File], pattern: str) -> list[File]:
-        """The files among those that a pattern finds which no run has read, behind parts of others that wait. Raises InputError
-        where there is none and was none before, and where the pipeline writes one of them.
+    def new(self, files: Sequence[File], pattern: str, columns: Columns) -> list[File]:
+        """The files among those that a pattern finds which no run has read, behind parts of others that wait. Raises
+        :class:`NoFile` where there is none and was none before, and InputError where the pipeline writes one of them.
         """
         reads_files(self._pipeline, pattern, [file.path for file in files])
         if not files and not len(self.files):
-            raise InputError(f"{self._name}: {none_at(pattern)}")
+            raise NoFile(f"{self._name}: {none_at(pattern)}")
+        arrivals: NewFiles | None = getattr(self._pipeline, _ARRIVALS, None)
+        if arrivals is not None:
+            files = arrivals.whole(self._name, files, columns)
+        if not files and not len(self.files):
+            raise NoWholeFile(f"{self._name}: {pattern} may still grow")
         if gone := self.gone(files):
             _log.warning("%s is read again without %s of the runs before, not there any more", self._name, counted(gone, "file"))
         self._new = self.unseen(files)
+        if self._state is not None:
+            self._state.has_arrivals |= bool(self._new)
         return [*self.waiting(files), *self._new]
 
     def of_snapshots(self, changelog: Changelog) -> Changelog:

@@ -1,25 +1,22 @@
 """``--follow``: one run after the other, on a runner that stays warm."""
 
-import math
-import sys
 import time
 from argparse import Namespace
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins.errors import is_unavailable
-from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.processed_files import NewFiles
 from beam_joins.pipelines.changelogs.read_records import READ
-from beam_joins.pipelines.commands.command_line import sentence_and_code
 from beam_joins.pipelines.commands.command_spec import CHANGES, TO
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.incremental_runs import Arrived, Ended, IncrementalRuns
 from beam_joins.pipelines.commands.program import program
+from beam_joins.pipelines.commands.rounds import repeated
 from beam_joins.pipelines.commands.summary import LATE
 from beam_joins.pipelines.commands.write_json import STDOUT, write_json
 from beam_joins.pipelines.results.counts import add_up
@@ -27,8 +24,6 @@ from beam_joins.pipelines.runners.runner_setup import runner, workers_for
 
 _LOOK_SECONDS: Final = 0.1
 _LOOKS: Final = 20
-_FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
-"""The seconds between attempts at a round, which become twice as many with each."""
 
 
 def follow(
@@ -40,29 +35,24 @@ def follow(
     A round without a new file reads nothing but the names of files. A round that fails ends it: the error
     says why, and nothing of the round is kept; where a server or a store does not answer the round is repeated for a time.
     """
-    every, attempts = args.every, Attempts(args.retry_for)
-    arrivals, rounds, last, told = NewFiles(), 0, set[str](), False
-    # between two rounds a second signal has nothing to give up
-    with runner(options) as ready, interruption.later():
-        while not interruption.by:
+    arrivals, last, told, rounds = NewFiles(), set[str](), False, 0
+
+    with runner(options) as ready:
+
+        def one() -> Callable[[], None]:
+            nonlocal last
             begin, progress = time.monotonic(), Progress()
             exports.begin(progress)
-            try:
-                arrived = _arrived(runs, last, interruption)
-                last = _paths(arrived)
-                whole = arrivals.whole([file for files in arrived.values() for file in files])
-                taken = arrived if args.whole_files else runs.whole(arrived, whole)
-                with interruption.later(False):
-                    ended = runs.run(taken, partial(workers_for, ready), progress, interruption, exports)
-            except Exception as error:
-                pause, sentence = attempts.next_pause(error)
-                exports.failed(sentence, interrupted=False)
-                print(
-                    f"{program(runs.command)}: {sentence}: next attempt in {pause:,.0f} s (--retry-for)", file=sys.stderr, flush=True
-                )
-                interruption.wait(pause)
-                continue
-            attempts.succeeded()
+            arrived = _arrived(runs, last, interruption)
+            last = _paths(arrived)
+            arrivals.next_look()
+            whole = runs.whole(arrived, arrivals)
+            with interruption.later(False):
+                ended = runs.run(arrived if args.whole_files else whole, partial(workers_for, ready), progress, interruption, exports)
+            return partial(tell, arrived, ended, begin, progress)
+
+        def tell(arrived: Arrived, ended: Ended | None, begin: float, progress: Progress) -> None:
+            nonlocal told, rounds
             if ended is None:
                 exports.succeeded(None)
                 for absent in [] if told or args.json == STDOUT else runs.absent(arrived):
@@ -79,42 +69,13 @@ def follow(
                 if args.json != STDOUT:
                     print("\n".join([line(ended, time.monotonic() - begin), *ended.waits]), flush=True)
             told = True
-            interruption.wait(begin + every - time.monotonic())
+
+        repeated(one, args, interruption, program(runs.command), partial(exports.failed, interrupted=False))
     if args.json == STDOUT:
         return None
     places = " and ".join(filter(None, (args.changes, args.latest, args.to)))
     written = f"the results are in {places}" if rounds else "no results were written"
     return f"stopped after {counted(rounds, 'run')}; {written}"
-
-
-class Attempts:
-    """The attempts at a round while a server or a store does not answer, for so many ``seconds`` from the first that has failed;
-    the first round of all is not repeated, as an address may be wrong.
-
-    >>> from beam_joins import Unavailable
-    >>> attempts, error = Attempts(300), Unavailable("the broker does not answer")
-    >>> attempts.succeeded()
-    >>> [attempts.next_pause(error)[0] for _ in range(3)]
-    [1.0, 2.0, 4.0]
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._begin, self._pause = seconds, -math.inf, _FIRST_PAUSE
-
-    def succeeded(self) -> None:
-        """A round has succeeded."""
-        self._begin, self._pause = math.inf, _FIRST_PAUSE
-
-    def next_pause(self, error: Exception) -> tuple[float, str]:
-        """The seconds until the next attempt, and the sentence on the error; raises the error where there is none."""
-        now = time.monotonic()
-        wrong = input_error_in(error) or error
-        self._begin = min(self._begin, now)
-        left = self._begin + self._seconds - now
-        if left <= 0 or not (is_unavailable(wrong) or is_unavailable(error)):
-            raise error
-        pause, self._pause = min(self._pause, left), min(2 * self._pause, _LAST_PAUSE)
-        return pause, str(sentence_and_code(error)[0])
 
 
 def _arrived(runs: IncrementalRuns, last: set[str], interruption: Interruption) -> Arrived:

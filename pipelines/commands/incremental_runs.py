@@ -4,7 +4,7 @@ import math
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,7 @@ from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.base.progress import Progress, counted
 from beam_joins.pipelines.changelogs.changelog_files import find_files, look_into, nothing_at
 from beam_joins.pipelines.changelogs.inspected_changelog import DatabaseTable
-from beam_joins.pipelines.changelogs.snapshot_times import times_in_paths
+from beam_joins.pipelines.changelogs.processed_files import NewFiles
 from beam_joins.pipelines.commands.command_options import what_is_made
 from beam_joins.pipelines.commands.command_spec import CHANGES, LATEST, TO, CommandSpec
 from beam_joins.pipelines.commands.exports import Exports
@@ -97,14 +97,10 @@ class IncrementalRuns:
             for side, columns in self._columns.items()
         }
 
-    def whole(self, arrived: Arrived, files: Collection[File]) -> Arrived:
-        """The files among these that are ``files``; a snapshot of several files is read when all of them are."""
-        taken, columns_of_sides = dict[str, Sequence[File]](), {side.name: columns for side, columns in self._columns.items()}
-        for side, there in arrived.items():
-            columns = columns_of_sides[side]
-            growing = times_in_paths(side, [file for file in there if file not in files], columns)
-            taken[side] = [file for file in there if file in files and growing.isdisjoint(times_in_paths(side, [file], columns))]
-        return taken
+    def whole(self, arrived: Arrived, arrivals: NewFiles) -> Arrived:
+        """The files among these that are whole."""
+        columns = {side.name: columns for side, columns in self._columns.items()}
+        return {side: arrivals.whole(side, files, columns[side]) for side, files in arrived.items()}
 
     def absent(self, arrived: Arrived) -> list[str]:
         """The sentences on paths of inputs at which no file is."""

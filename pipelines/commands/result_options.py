@@ -2,12 +2,12 @@
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beam_joins.errors import InputError
-from beam_joins.options.spans import seconds_of
 from beam_joins.pipelines.base.path_patterns import finds
 from beam_joins.pipelines.commands.command_spec import CommandSpec
+from beam_joins.pipelines.commands.rounds import add_rounds
 from beam_joins.pipelines.formats.registry import has_format
 from beam_joins.pipelines.systems.targets import FORMS
 
@@ -105,28 +105,7 @@ def add_result_options(parser: argparse.ArgumentParser, spec: CommandSpec) -> No
         default="drop",
         help="late records that are not applied, as their row has a later change: drop and count them, or fail (default: %(default)s)",
     )
-    group.add_argument("--follow", action="store_true", help="repeat the run until SIGINT or SIGTERM")
-    group.add_argument(
-        "--every",
-        type=_seconds,
-        default="10s",
-        metavar="TIME",
-        help="with --follow, the time from the start of one run to the start of the next: 500ms, 10s, 5m (default: %(default)s)",
-    )
-    group.add_argument(
-        "--retry-for",
-        type=_seconds,
-        default="5m",
-        metavar="TIME",
-        help="with --follow, the time for which a round is tried again while a server or a store does not answer, once one has "
-        "succeeded; 0s: not at all (default: %(default)s)",
-    )
-    group.add_argument(
-        "--whole-files",
-        action="store_true",
-        help="with --follow, read a new file at once, as it is complete under its name; by default a file is read when it has not "
-        "changed for a round",
-    )
+    add_rounds(group)
 
 
 def check_result_options(args: argparse.Namespace, spec: CommandSpec) -> None:
@@ -254,10 +233,3 @@ def of_run(pattern: str, number: int) -> str:
     'out/changes-000012.jsonl'
     """
     return pattern.replace("*", f"{number:06d}")
-
-
-def _seconds(text: str) -> Any:
-    try:
-        return seconds_of(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None

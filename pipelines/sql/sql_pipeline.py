@@ -22,29 +22,34 @@ from beam_joins.views.sql_query import arrow_type, tables_of
 _SOURCES: Final = "source = '...', or snapshots = '...' for whole exports"
 
 
-class KeptView(NamedTuple):
-    """A view of a file in a pipeline: its plan, and where its changes go, empty for a view that others read."""
+class KeptRelation(NamedTuple):
+    """A table or a view of a file in a pipeline; of a view the query, the plan, and where its changes go, which is empty where only
+    others read it.
+    """
 
     name: str
-    plan: str
-    target: str
+    table: PCollection[Any]
+    query: str = ""
+    plan: str = ""
+    target: str = ""
 
 
-def build(pipeline: beam.Pipeline, statements: Sequence[Statement]) -> list[KeptView]:
-    """Apply the tables and views of a file to a pipeline. Raises InputError with the line."""
+def build(pipeline: beam.Pipeline, statements: Sequence[Statement]) -> list[KeptRelation]:
+    """Apply the tables and views of a file to a pipeline; gives them, each behind those that it reads. Raises InputError with the
+    line.
+    """
     declared = {each.name: each for each in statements}
     views = [each for each in statements if isinstance(each, DeclaredView)]
     if not any("target" in each.options for each in views):
         raise InputError("no view has a target: write CREATE MATERIALIZED VIEW name WITH (target = '...') AS SELECT ...")
-    made, kept = dict[str, PCollection[Any]](), list[KeptView]()
+    made = dict[str, KeptRelation]()
     for each in _needed(views, declared):
         with _at_line(each):
             if isinstance(each, DeclaredTable):
-                made[each.name] = pipeline | each.name >> reader_of(each)
+                made[each.name] = KeptRelation(each.name, pipeline | each.name >> reader_of(each))
             else:
-                read = {name: made[name] for name in _tables_of(each, declared)}
-                kept.append(_keep(each, read, made))
-    return kept
+                made[each.name] = _kept(each, {name: made[name].table for name in _tables_of(each, declared)})
+    return [*made.values()]
 
 
 def _needed(views: Sequence[DeclaredView], declared: Mapping[str, Statement]) -> Iterator[Statement]:
@@ -77,18 +82,17 @@ def _tables_of(view: DeclaredView, declared: Mapping[str, Statement]) -> list[st
     return names
 
 
-def _keep(view: DeclaredView, read: Mapping[str, PCollection[Any]], made: dict[str, PCollection[Any]]) -> KeptView:
+def _kept(view: DeclaredView, read: Mapping[str, PCollection[Any]]) -> KeptRelation:
     """Apply a view and its writer."""
     options = dict(view.options)
     key, target = options.pop("key", None), options.pop("target", None)
     transform = View(view.query, key=None if key is None else _names(key))
     table: PCollection[Any] = read | view.name >> transform
-    made[view.name] = table
     if target is not None:
         _ = table | f"Write {view.name}" >> writer_of(target, options, table_type(table).key_names)
     elif options:
         raise ValueError(f"{next(iter(options))}: only a view with a target has options of a writer")
-    return KeptView(view.name, transform.explain(), "" if target is None else str(target))
+    return KeptRelation(view.name, table, view.query, transform.explain(), "" if target is None else str(target))
 
 
 def reader_of(table: DeclaredTable) -> beam.PTransform[Any, Any]:
@@ -183,4 +187,5 @@ def _at_line(statement: Statement) -> Iterator[None]:
     except ValueError as error:
         if str(error).startswith("line "):
             raise
-        raise InputError(f"line {statement.line}: {statement.name}: {error}") from error
+        kind = type(error) if isinstance(error, InputError) else InputError
+        raise kind(f"line {statement.line}: {statement.name}: {error}") from error

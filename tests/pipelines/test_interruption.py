@@ -58,7 +58,10 @@ def test_signals_to_a_command_that_follows_never_deny_what_was_written(where: st
     class Rounds:
         """A run that has written, and then two signals at once, as ``timeout`` sends them."""
 
-        rounds = 0
+        rounds, command = 0, "orders"
+
+        def whole(self, *_: object) -> dict[str, list[File]]:
+            return {}
 
         def arrived(self) -> dict[str, list[File]]:
             if self.rounds and where == "between two rounds":

@@ -1,18 +1,23 @@
 """``beam-joins run``: the tables and views of a SQL file, in one run and in several, and what is refused with its line."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from beam_joins import View
 from beam_joins.errors import InputError
 from beam_joins.extras import MissingExtra
 from beam_joins.io import ReadChangeEvents, ReadDelta, ReadKafkaChangeEvents, ReadPostgres, ReadSnapshots, WriteDelta
+from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.sql.sql_pipeline import reader_of, writer_of
 from beam_joins.pipelines.sql.sql_script import DeclaredTable, statements_of
+from beam_joins.pipelines.sql.verified_views import Stored, WrongView, verified
 from tests.pipelines.orders_run import Run
 
 pytestmark = pytest.mark.usefixtures("own_directory")
@@ -53,7 +58,8 @@ def written(pattern: str) -> list[dict[str, Any]]:
 def test_the_views_of_a_file_are_written_to_their_targets(beam_joins: Run) -> None:
     shop()
     ran = beam_joins("run", "shop.sql")
-    assert (ran.code, ran.out) == (0, "by_city: kept in by_city.jsonl\nOrders: kept in orders.jsonl\n"), ran.err
+    kept = ["by_city: 2 changes, kept in by_city.jsonl", "Orders: 2 changes, kept in orders.jsonl"]
+    assert (ran.code, ran.out.splitlines()) == (0, ["customers: 2 changes", "orders: 3 changes", *kept]), ran.err
     assert written("by_city*") == [{"city": "Oslo", "orders": 1, "total": 5.5}, {"city": "Rome", "orders": 1, "total": 20}]
     assert [(row["id"], row["Amount"], row["deleted"]) for row in written("orders*.jsonl")] == [(1, 5.5, False), (2, 20, False)]
 
@@ -61,6 +67,8 @@ def test_the_views_of_a_file_are_written_to_their_targets(beam_joins: Run) -> No
 def test_runs_go_on_and_a_changed_view_is_a_changed_pipeline(beam_joins: Run) -> None:
     shop()
     assert beam_joins("run", "shop.sql", "--state-dir", "state").code == 0
+    ran = beam_joins("run", "shop.sql", "--state-dir", "state")
+    assert (ran.code, ran.out, len(written("orders-*"))) == (0, "nothing new: nothing to do\n", 2)
     orders("2", [1, 7, "5.50", "d", 4], [2, 8, "30", "u", 5])
     assert beam_joins("run", "shop.sql", "--state-dir", "state").code == 0
     changes = [(row["id"], row.get("Amount"), row["deleted"]) for row in written("orders-000002.jsonl")]
@@ -72,9 +80,59 @@ def test_runs_go_on_and_a_changed_view_is_a_changed_pipeline(beam_joins: Run) ->
     assert (ran.code, written("by_city-000003.jsonl")) == (0, []), ran
 
 
-def test_the_plans_are_printed_and_nothing_is_written(beam_joins: Run) -> None:
+def test_rounds_take_whole_files_until_a_signal_comes_and_duckdb_computes_the_same(
+    beam_joins: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop()
-    ran = beam_joins("run", "shop.sql", "--explain")
+    Path("shop.sql").write_text(SHOP.replace('"Orders"', "amounts"))
+    Path("customers/1.csv").rename("later.csv")
+
+    waits = list[float]()
+
+    def wait(self: Interruption, seconds: float) -> None:
+        """What happens between two rounds."""
+        waits.append(seconds)
+        assert len(waits) < 99
+        if seconds < 1:  # between two looks of a round
+            return
+        if Path("later.csv").exists():
+            Path("later.csv").rename("customers/1.csv")
+        elif Path("orders-000002.jsonl").exists():
+            signal.raise_signal(signal.SIGTERM)
+        elif Path("orders-000001.jsonl").exists():
+            with Path("orders/2.jsonl").open("a") as growing:
+                if growing.tell() < 50:
+                    growing.write('{"id": 1, "op": "d", "lsn": 4}\n')
+
+    monkeypatch.setattr(Interruption, "wait", wait)
+    ran = beam_joins("run", "shop.sql", "--state-dir", "state", "--follow", "--verify")
+    assert (ran.code, ran.err) == (0, ""), ran
+    verified = ["by_city: 2 rows, as by DuckDB", "amounts: 2 rows, as by DuckDB"]
+    first, *lines = ran.out.splitlines()
+    assert first == "line 6: customers: the files: there is no file customers/*.csv: waiting for it"
+    assert lines[0].startswith("run 1: customers 2 changes, orders 3 changes, by_city 2 changes, amounts 2 changes, ")
+    assert lines[3].startswith("run 2: customers 0 changes, orders 1 change, ")
+    assert (lines[1:3], lines[4:]) == (verified, [each.replace("2 rows", "1 row") for each in verified] + ["stopped after 2 runs"])
+
+
+def test_a_view_that_duckdb_computes_otherwise_fails_the_run(tmp_path: Path) -> None:
+    half = pa.array(["0.3333", "1.0000", "9.0000"]).cast(pa.decimal128(9, 4))
+    kept = pa.table({"id": [1, 2, 3], "half": half, "n": [1.0, 0.3, None]})
+    pq.write_table(pa.table({"id": [1, 2, 4], "x": [1, 3, 9], "n": [1, 0.1 + 0.2, None]}), tmp_path / "t.parquet")
+    pq.write_table(kept, tmp_path / "v.parquet")
+    stored = {name: Stored(str(tmp_path / f"{name}.parquet"), ("id",)) for name in ("t", "v")}
+    query = "SELECT ID, x::DECIMAL(9, 4) / 3 AS Half, n FROM t WHERE id < 4 UNION ALL SELECT 3, 9, NULL"
+    assert [*verified(stored, {"t": "", "v": query}, str(tmp_path))] == ["v: 3 rows, as by DuckDB"]
+    with pytest.raises(WrongView, match="id=2: half is Decimal.'1.0000'. and not 3.0; id=3 should not be there; id=4 is missing$"):
+        [*verified(stored, {"t": "", "v": "SELECT id, x / CASE id WHEN 2 THEN 1 ELSE 3.0 END AS half, n FROM t"}, str(tmp_path))]
+    with pytest.raises(InputError, match="v cannot be verified: DuckDB does not run its query .Catalog Error: .*: leave --verify out"):
+        [*verified(stored, {"t": "", "v": "SELECT id, nothing(x) AS half, n FROM t"}, str(tmp_path))]
+
+
+@pytest.mark.parametrize("command", [["run", "shop.sql", "--explain"], ["explain", "shop.sql"]], ids=["run", "explain"])
+def test_the_plans_are_printed_and_nothing_is_written(beam_joins: Run, command: list[str]) -> None:
+    shop()
+    ran = beam_joins(*command)
     assert ran.code == 0
     assert [line for line in ran.out.splitlines() if line[:1].isalpha()][:2] == [
         "large",

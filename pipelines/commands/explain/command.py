@@ -41,6 +41,9 @@ examples:
 
   {PROGRAM} --options join.toml
       the join that {program("join")} makes with these options
+
+  {PROGRAM} shop.sql
+      the views of {program("run")}: the key, the transform and the state of each relation
 """
 BOTH: Final = Side("rows", "", "id")
 

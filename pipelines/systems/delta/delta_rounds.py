@@ -116,6 +116,7 @@ def read_delta_in_run(
     name = f"delta {name}"
     before = None if from_beginning else state.inputs.get(name)
     read = read_delta(source, before, state.scratch, version=version, goes_on=True)
+    state.has_arrivals |= read.version != read.before
     state.inputs[name] = read.remembered
     return read
 

@@ -67,7 +67,7 @@ class EventFiles:
         memory = ReaderMemory(begin, self._name, self._earlier_memory)
         if self._key:
             memory.key = [*self._envelopes.key]
-        files = memory.new(self._files(memory.more.pop(_HELD, []), folders=memory.is_of_runs), self._pattern)
+        files = memory.new(self._files(memory.more.pop(_HELD, []), folders=memory.is_of_runs), self._pattern, self._columns)
         changelog = memory.changelog(files, self._columns, keyed_later=True)
         self._check(changelog)
         if not (key := self._key or memory.key):

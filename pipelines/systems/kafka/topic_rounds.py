@@ -93,6 +93,7 @@ def read_topic_in_run(
         raise InputError(f"the topic {topic} was made anew since the last run (id {identity}, was {before['id']}): {BEGIN_ANEW}")
     last = {partition: (offset, content) for partition, (offset, content) in before.get("last", {}).items()}
     read = read_topic(topic, config, before.get("offsets", {}), folder, None, last, before.get("deletes"))
+    state.has_arrivals |= read.records > 0
     state.inputs[name] = {"offsets": read.offsets, "id": identity, "last": read.last, "deletes": read.deletes}
     return read
 

@@ -16,7 +16,7 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import folders_beginning_with, matching, remove_directory
 from beam_joins.pipelines.formats.envelopes.row_change import lsn_text
-from beam_joins.pipelines.systems.postgres.slot_rounds import Round, advance, read_round
+from beam_joins.pipelines.systems.postgres.slot_rounds import IDLE_BYTES, Round, advance, read_round
 from beam_joins.pipelines.systems.postgres.table_snapshots import Slot
 from beam_joins.transforms.connect.files import read_whole, write_whole
 from beam_joins.transforms.connect.runs import StateFolder
@@ -71,6 +71,7 @@ def read_in_run(
     if read.anew:
         with writing(folder):
             write_whole(os.path.join(folder, _ROUND), msgspec.json.encode(_Kept(*asked, read)))
+    state.has_arrivals |= bool(read.files) or read.behind >= IDLE_BYTES
     remembered = {**(before or {}), **read.state}
     state.inputs[name] = remembered
     state.when_committed.append(partial(_move_on, slot, read, folder))

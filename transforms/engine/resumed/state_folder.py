@@ -56,6 +56,7 @@ class StateFolder:
       the next run.
     * ``is_new``: whether no run was committed before.
     * :meth:`keep` and :meth:`kept`: a table of a reader, by a name of its choice, for the next run.
+    * ``has_arrivals``: whether a reader of this run has found anything that no run has read.
     * ``scratch``: a folder for the files that readers write for this run alone.
     * ``before_commit``: functions to call before the commit, as long as ``inputs`` and ``moves`` can be added to.
     * ``moves``: files that are renamed with the commit, all or none, with absolute paths: ``(from, to)``.
@@ -107,6 +108,7 @@ class StateFolder:
         self.plan = Plan(self._before)
         self.run, self.inputs, self.is_new = self._before.run + 1, dict(self._before.inputs), last is None
         self.partitions, self._kept = self._before.partitions, dict(self._before.kept)
+        self.has_arrivals = False
         self.before_commit: list[Callable[[], None]] = []
         self.moves: list[tuple[str, str]] = []
         self.when_committed: list[Callable[[], None]] = []
@@ -234,6 +236,15 @@ class StateFolder:
         prefix = f"{self._attempt}/{len(self._stages):03d}"
         after = remembered.frontier, horizon, remembered.columns, remembered.notes, remembered.partitions
         return Memory(self.files, self._turns, prefix, label, *after, remembered.forgotten, types)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a run of the pipeline that has been built would do anything: something has arrived, or it is not the pipeline of
+        the runs before.
+        """
+        decisions = self.plan.decisions
+        before, now = self._before.transforms, {label: each.fingerprint for label, each in decisions.items()}
+        return self.is_new or self.has_arrivals or now != before or any(each.verdict != "kept" for each in decisions.values())
 
     def decisions(self) -> Mapping[str, Decision]:
         """The verdicts on the transforms of the pipeline that has been built, by full labels. Raises :class:`StateRefused` for
