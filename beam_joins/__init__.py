@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from beam_joins.transforms.map_table import MapTable
     from beam_joins.transforms.one_to_many_join import OneToManyJoin
     from beam_joins.transforms.reduce_table import ReduceTable
+    from beam_joins.transforms.steps import Steps
     from beam_joins.transforms.stream_foreign_key_join import StreamForeignKeyJoin
     from beam_joins.transforms.stream_table_join import StreamTableJoin
     from beam_joins.transforms.sum_table import SumTable
@@ -75,6 +76,7 @@ __all__ = [
     "ReduceTable",
     "StateFolder",
     "StateRefused",
+    "Steps",
     "StreamForeignKeyJoin",
     "StreamTableJoin",
     "SumTable",

@@ -93,7 +93,7 @@ def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":
     with uncollected_import():
         from apache_beam.io.filesystems import FileSystems
 
-        from beam_joins.pipelines.commands.kept_views import KeptViews
+        from beam_joins.transforms.connect.runs import KeptViews
 
     options = KeptViews(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
     FileSystems.set_options(options)  # inputs are looked at before there is a pipeline

@@ -12,7 +12,7 @@ import pytest
 
 from beam_joins import InputError, OutputError, Unavailable
 from beam_joins.errors import is_unavailable, kind_of
-from beam_joins.pipelines.commands import follow
+from beam_joins.pipelines.commands import rounds
 from beam_joins.pipelines.commands.command_line import sentence_and_code
 from tests.object_store import Forbidden, Store
 from tests.pipelines.join_run import LEFT, RIGHT
@@ -72,8 +72,8 @@ def world_of(store: Store, outage: Callable[[str, str], None] | None, expected: 
 def test_an_outage_of_the_store_at_any_operation_is_waited_for(
     beam_joins: Run, store: Store, monkeypatch: pytest.MonkeyPatch, first: Sequence[int]
 ) -> None:
-    monkeypatch.setattr(follow, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(follow, "_LAST_PAUSE", 0.02)
+    monkeypatch.setattr(rounds, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(rounds, "_LAST_PAUSE", 0.02)
     arrive(store, 1, l=LEFT[:2], r=RIGHT[:1])
     start = dict(store.objects)
     assert followed(beam_joins, world_of(store, None, None)).code == 0
@@ -96,7 +96,7 @@ def test_an_outage_of_the_store_at_any_operation_is_waited_for(
 
 
 def test_a_store_that_stays_away_ends_the_command_with_code_1(beam_joins: Run, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follow, "_FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(rounds, "_FIRST_PAUSE", 0.05)
     arrive(store, 1, l=LEFT[:2], r=RIGHT[:1])
     away = threading.Event()
 

@@ -9,19 +9,21 @@ import pyarrow as pa
 from beam_joins import TableFromChangelog
 
 
+def changelog_table(key: Sequence[str]) -> TableFromChangelog:
+    """The transform that makes a table with a key of a changelog."""
+    return TableFromChangelog(
+        key=list(key) if len(key) > 1 else key[0],
+        sequence_by="position",
+        timestamp_by="position",
+        except_columns=["op", "position"],
+        apply_as_deletes={"op": ["d"]},
+    )
+
+
 def changelog_tables(pipeline: beam.Pipeline, logs: Mapping[str, tuple[pa.Table, Sequence[str]]]) -> dict[str, Any]:
     """The tables of changelogs with their keys, by name."""
     return {
-        name: pipeline
-        | f"{name} rows" >> beam.Create([log]).with_output_types(pa.Table)
-        | name
-        >> TableFromChangelog(
-            key=list(key) if len(key) > 1 else key[0],
-            sequence_by="position",
-            timestamp_by="position",
-            except_columns=["op", "position"],
-            apply_as_deletes={"op": ["d"]},
-        )
+        name: pipeline | f"{name} rows" >> beam.Create([log]).with_output_types(pa.Table) | name >> changelog_table(key)
         for name, (log, key) in logs.items()
     }
 

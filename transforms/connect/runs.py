@@ -1,6 +1,7 @@
 """A run: its options and partitions, the state with which it goes on, and calls before and after it."""
 
 from beam_joins.transforms.engine.construction.fingerprints import label_of
+from beam_joins.transforms.engine.construction.kept_views import KeptViews
 from beam_joins.transforms.engine.construction.run_hooks import before_run
 from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
@@ -15,6 +16,7 @@ __all__ = [
     "ONE_MACHINE",
     "READ_ONCE",
     "Handed",
+    "KeptViews",
     "ReplayOptions",
     "StateFiles",
     "StateFolder",

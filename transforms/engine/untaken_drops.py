@@ -48,10 +48,22 @@ def _tell(transforms: Mapping[str, bool], result: Any) -> None:
         if (reason := _REASONS.get(each.key.metric.name)) is not None:
             sums.setdefault(step_named(each.key.step, list(transforms)), Counter())[reason] += each.result or 0
     for label, reasons in sums.items():
-        if (total := reasons.total()) and not transforms.get(label, True):
-            shown = ", ".join(f"{reason} {records:,}" for reason, records in sorted(reasons.items()) if records)
-            noun = "record" if total == 1 else "records"
-            _log.warning("%s has dropped %s %s (%s): with_outputs() gives them as outputs", label, f"{total:,}", noun, shown)
+        if (sentence := drops_in_words(label, reasons)) is not None and not transforms.get(label, True):
+            _log.warning("%s: with_outputs() gives them as outputs", sentence)
+
+
+def drops_in_words(label: str, reasons: Mapping[str, int]) -> str | None:
+    """The sentence on the records that a transform has dropped, by the reasons; ``None`` if none is lost.
+
+    >>> drops_in_words("orders", {"null_key": 1200, "late_applied": 3})
+    'orders has dropped 1,200 records (null_key 1,200)'
+    """
+    lost = {reason: records for reason, records in sorted(reasons.items()) if records and reason in _REASONS.values()}
+    if not lost:
+        return None
+    total = sum(lost.values())
+    shown = ", ".join(f"{reason} {records:,}" for reason, records in lost.items())
+    return f"{label} has dropped {total:,} {'record' if total == 1 else 'records'} ({shown})"
 
 
 def step_named(label_of_runner: str, steps: Sequence[str]) -> str:

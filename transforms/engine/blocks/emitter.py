@@ -17,8 +17,8 @@ class Emitter:
     """
 
     def __init__(self, outputs: tuple[str, ...], partitions: int, folder: BlockFolder | None = None) -> None:
-        self._main = outputs[0]
-        self._keep_dropped = DROPPED in outputs
+        self.outputs = outputs
+        self.keeps_dropped = DROPPED in outputs
         self._partitions = partitions
         self._folder = folder
         self._own_types = OwnTypes()
@@ -28,8 +28,8 @@ class Emitter:
         are ticks.
         """
         file = None if self._folder is None else self._folder.file()
-        return BlockWriter(self._partitions, keep_dropped=self._keep_dropped, turn=turn, file=file)
+        return BlockWriter(self._partitions, keep_dropped=self.keeps_dropped, turn=turn, file=file)
 
     def emit(self, outputs: Iterable[Output]) -> list[Any]:
         """The elements as a DoFn gives them."""
-        return [element if to == self._main else TaggedOutput(to, element) for to, element in outputs]
+        return [element if to == self.outputs[0] else TaggedOutput(to, element) for to, element in outputs]

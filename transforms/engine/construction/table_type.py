@@ -80,9 +80,14 @@ class TableType(NamedTuple):
         return bool(self.key == TOTAL_KEY)
 
     @property
+    def has_typed_keys(self) -> bool:
+        """Whether no part of a key is a Python object."""
+        return self.is_total or not _has_objects(self.key_column)
+
+    @property
     def is_typed(self) -> bool:
         """Whether neither keys nor values are Python objects."""
-        return (self.is_total or not _has_objects(self.key_column)) and not _has_objects(self.value_column)
+        return self.has_typed_keys and not _has_objects(self.value_column)
 
 
 def key_names_of(key: Any) -> tuple[str, ...]:

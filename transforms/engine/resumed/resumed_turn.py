@@ -10,11 +10,10 @@ from itertools import chain
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 
 from beam_joins.coders.snapshot import Described, Snapshot, read_snapshot, write_snapshot
-from beam_joins.columns.sorting import combine_chunks, integers, valid
+from beam_joins.columns.sorting import combine_chunks
 from beam_joins.errors import StateRefused
 from beam_joins.tables.key_handover import ARRIVES
 from beam_joins.tables.unchanged import UNCHANGED
@@ -35,7 +34,7 @@ from beam_joins.transforms.engine.resumed.manifest import (
 )
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import StateParts
-from beam_joins.transforms.engine.turns.operator import Operator, Turn
+from beam_joins.transforms.engine.turns.operator import Operator, Turn, largest_of
 from beam_joins.transforms.engine.turns.partition_turn import PartitionTurn
 from beam_joins.values.exact_casts import exact_cast
 from beam_joins.values.exact_values import ValuePlace
@@ -109,7 +108,7 @@ def observed(operator: Operator, memory: Memory) -> Operator:
 
     def observing(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, _Seen]:
         inputs = {name: _conformed(rows, name, memory) for name, rows in inputs.items()}
-        position, timestamp = (_largest_of(inputs.values(), column) for column in ("position", "timestamp"))
+        position, timestamp = (largest_of(inputs.values(), column) for column in ("position", "timestamp"))
         state = yield from operator(inputs, writer, turn)
         behind = getattr(state, "frontier", None)  # of late rows, which are applied behind all others
         forgotten = getattr(state, "forgotten", None)
@@ -235,14 +234,3 @@ def _now_named(rows: pa.Table, now: pa.Schema) -> pa.Table:
 
 def _shown(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name} ({field.type})" for field in schema)
-
-
-def _largest_of(tables: Iterable[pa.Table], column: str) -> int | None:
-    """The largest number in a column of the rows that meet others: rows without a key have no position."""
-    maxima = []
-    for rows in tables:
-        if column in rows.column_names and len(rows):
-            meets = [valid(combine_chunks(rows[by])) for by in ("key", "reference", "group") if by in rows.column_names]
-            numbers = integers(rows[column])[np.logical_and.reduce(meets)]
-            maxima += [int(numbers.max())] if len(numbers) else []
-    return max(maxima, default=None)

@@ -16,8 +16,9 @@ The output does not depend on the order of arrival, the number of partitions or 
 sees all rows of a routing key in the order of their positions and nothing else.
 """
 
+import copy
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Self
 
 import apache_beam as beam
 import pyarrow as pa
@@ -45,6 +46,7 @@ from beam_joins.transforms.engine.turns.bounded_replay import OnlyTurn, Released
 from beam_joins.transforms.engine.turns.operator import Operator
 from beam_joins.transforms.engine.turns.partition_turn import PartitionTurn
 from beam_joins.transforms.engine.turns.parts import Parts
+from beam_joins.transforms.engine.turns.stepped_turn import SteppedTurn, is_in_steps
 from beam_joins.transforms.engine.turns.ticks import Ticks, only_turn, stages_above, ticks_behind
 from beam_joins.transforms.engine.unbounded.tick_turns import Turns, turn_dofn
 
@@ -74,6 +76,17 @@ class BundleDoFn(beam.DoFn):
 
     def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter
+
+    def with_emitter(self, emitter: Emitter) -> Self:
+        """The same with another emitter."""
+        other = copy.copy(self)
+        other._emitter = emitter
+        return other
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of its outputs."""
+        return self._emitter.outputs
 
     def start_bundle(self) -> None:
         """Begin with an empty writer."""
@@ -232,6 +245,8 @@ class Replay(Stage):
                 raise ValueError("--beam_joins_state is for bounded runs, one after the other: leave it out with unbounded input")
             return self._resumed(blocks, folder)
         together = _together(blocks)
+        if is_in_steps(together.pipeline):
+            return self._outputs(together, SteppedTurn(self._operator, self._check, self._names, gives_all=self._gives_all))
         emitter = self._emitter(together)
         parts = self._parts(together)
         partition = PartitionTurn(self._operator, self._check, emitter, parts)

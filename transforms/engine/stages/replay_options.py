@@ -17,6 +17,7 @@ from beam_joins.transforms.engine.blocks.block_folder import INLINE, block_folde
 from beam_joins.transforms.engine.construction.fingerprints import label_of
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, folder_of
 from beam_joins.transforms.engine.stages.partitions import CORES, DEFAULT_PARTITIONS, GROWING_PARTITIONS, PARTITION_BYTES
+from beam_joins.transforms.engine.turns.stepped_turn import is_in_steps
 
 BROADCAST_BYTES = 32 << 20
 REMEMBER_DELETES = 2 * 24 * 60 * 60
@@ -111,8 +112,8 @@ def take_note_of_pickles(pcoll: PCollection[Any]) -> None:
 
 
 def has_one_turn(pcoll: PCollection[Any]) -> bool:
-    """Whether all rows have their turn at once: the input is bounded, and no run was before or will be after."""
-    return bool(pcoll.is_bounded) and folder_for(pcoll) is None
+    """Whether all rows have their turn at once: the input is bounded, and no run or step was before or will be after."""
+    return bool(pcoll.is_bounded) and folder_for(pcoll) is None and not is_in_steps(pcoll.pipeline)
 
 
 def require_options(pipeline: Pipeline) -> None:

@@ -1,11 +1,13 @@
 """The operator of a replay, which gets the rows of a partition whose turn has come, and the turn."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_joins.columns.sorting import combine_chunks, integers, valid
 from beam_joins.kernels.stream_time import ALWAYS
 from beam_joins.keys.key_columns import Ints
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
@@ -72,3 +74,14 @@ def in_time(rows: pa.Table, frontier: int | None, meets_by: str = "key") -> tupl
         return rows, rows.slice(0, 0)
     is_late = pc.and_(pc.less_equal(rows["position"], frontier), rows[meets_by].is_valid())
     return rows.filter(pc.invert(is_late)), rows.filter(is_late)
+
+
+def largest_of(tables: Iterable[pa.Table], column: str) -> int | None:
+    """The largest number in a column of the rows that meet others: rows without a key have no position."""
+    maxima = []
+    for rows in tables:
+        if column in rows.column_names and len(rows):
+            meets = [valid(combine_chunks(rows[by])) for by in ("key", "reference", "group") if by in rows.column_names]
+            numbers = integers(rows[column])[np.logical_and.reduce(meets)]
+            maxima += [int(numbers.max())] if len(numbers) else []
+    return max(maxima, default=None)
