@@ -8,6 +8,7 @@ from typing import Final, get_args
 
 from beam_joins.options.join_types import How
 from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
+from beam_joins.pipelines.commands.computed_columns import ComputedColumns, add_where
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.result_groups import GROUP_OPTIONS, add_group_options
 from beam_joins.pipelines.commands.run_command import run_command
@@ -60,6 +61,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="the columns of the result: left.id, right.name as customer, left.* or right.* for all columns of a side, right as "
         "customer for the row as an object (default: all columns; left_ or right_ precedes a name that both sides have)",
     )
+    add_where(what)
     add_group_options(parser)
 
 
@@ -75,7 +77,8 @@ JOIN: Final = CommandSpec(
     examples=EXAMPLES,
     add_options=_add_options,
     select=_select,
-    fixed=("foreign_key", "how", "select", *GROUP_OPTIONS),
+    computed=lambda args: ComputedColumns.of(args, _select(args), ("left", "right")),
+    fixed=("foreign_key", "how", "select", "where", *GROUP_OPTIONS),
 )
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from beam_joins.pipelines.commands.command_spec import CommandSpec, Side
+from beam_joins.pipelines.commands.computed_columns import ComputedColumns, add_where
 from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.result_groups import GROUP_OPTIONS, add_group_options
 from beam_joins.pipelines.commands.run_command import run_command
@@ -43,6 +44,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         metavar="COLUMNS",
         help="the columns of the result: id, name as customer, * for all columns (default: %(default)s)",
     )
+    add_where(what)
     add_group_options(parser)
 
 
@@ -53,7 +55,8 @@ TABLE: Final = CommandSpec(
     examples=EXAMPLES,
     add_options=_add_options,
     select=lambda args: args.select,
-    fixed=("select", *GROUP_OPTIONS),
+    computed=lambda args: ComputedColumns.of(args, args.select, ("",)),
+    fixed=("select", "where", *GROUP_OPTIONS),
 )
 
 if __name__ == "__main__":

@@ -96,6 +96,15 @@ def of_columns(option: str, columns: Mapping[str, str | Expression]) -> vectoriz
     return vectorized(built_in("columns of rows")(versioned(texts)(of_rows)))
 
 
+def without_rows(schema: pa.Schema) -> pa.Table:
+    """A table with these columns and no row: Arrow itself makes none of extension types within structs.
+
+    >>> without_rows(pa.schema({"row": pa.struct([("text", pa.json_())])})).num_rows
+    0
+    """
+    return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
 def columns_read(expression: Expression, schema: pa.Schema, *, side: str = "", other: pa.Schema | None = None) -> list[str]:
     """The columns of a schema that an expression reads, in their order: of rows, or of a ``side`` of pairs with ``other`` rows.
 
@@ -108,7 +117,7 @@ def columns_read(expression: Expression, schema: pa.Schema, *, side: str = "", o
 
     def fails_without(name: str) -> bool:
         fields = [field for field in schema if field.name != name] or [pa.field("", pa.bool_())]
-        rows = pa.schema(fields).empty_table()
+        rows = without_rows(pa.schema(fields))
         if other is not None:
             sides = {side: pa.nulls(0, pa.struct(fields)), _OTHER[side]: pa.nulls(0, pa.struct(list(other)))}
             rows = pa.table(sides)

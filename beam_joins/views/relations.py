@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from beam_joins.functions.aggregate_functions import Aggregate, aggregates_of
 from beam_joins.functions.column_expressions import EXPRESSIONS, Expression
-from beam_joins.functions.expressions import evaluated, of_expression
+from beam_joins.functions.expressions import evaluated, of_expression, without_rows
 from beam_joins.functions.value_texts import text_of
 from beam_joins.kernels.measures import Measure
 from beam_joins.options.join_types import How
@@ -448,7 +448,7 @@ def _types(of: Relation, expressions: Mapping[str, Expression], option: str) -> 
     """The types of expressions of a relation's columns; raises ``ValueError``."""
     if wrong := [each for each in expressions.values() if not isinstance(each, EXPRESSIONS)]:
         raise ValueError(f"{option}={wrong[0]!r}: give an Arrow expression of columns, such as pc.field('n') > 2")
-    rows = of.schema.empty_table()
+    rows = without_rows(of.schema)
     return {name: evaluated(f"{option}={each}", {name: each}, rows)[name].type for name, each in expressions.items()}
 
 

@@ -59,7 +59,7 @@ def what_is_made(spec: CommandSpec, args: argparse.Namespace) -> dict[str, Any]:
     Raises InputError.
     """
     values = {name: value for name in _OF_JOB if (value := getattr(args, name, None)) is not None}
-    made = {"select": spec.select(args), "keeps": spec.keeps(args), "reports": bool(args.report)}
+    made = {"select": spec.selected(args), "computed": spec.computed(args), "keeps": spec.keeps(args), "reports": bool(args.report)}
     return {**made, **values, "foreign_key": names_in(getattr(args, "foreign_key", None) or ""), "groups": ResultGroups.of(args)}
 
 

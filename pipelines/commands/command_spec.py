@@ -10,6 +10,7 @@ from beam_joins.pipelines.formats.changelog_columns import flag_of
 
 if TYPE_CHECKING:
     from beam_joins.pipelines.commands.at_least import AtLeast
+    from beam_joins.pipelines.commands.computed_columns import ComputedColumns
 
 CHANGES: Final = "changes"
 LATEST: Final = "latest"
@@ -70,8 +71,9 @@ class CommandSpec:
     """A command: its inputs, one or two, its help, and how its messages and results call things.
 
     ``add_options`` adds options of its own; those in ``fixed`` must be the same in all incremental runs.
-    ``select`` gives the columns of the result, as ``--select`` names them, and ``keeps`` which rows of the first input are in its
-    table (None: all). ``prepare`` sees to defaults before a run that stands alone.
+    ``select`` gives the columns of the result, as ``--select`` names them, ``computed`` those of a result with expressions or a
+    condition, and ``keeps`` which rows of the first input are in its table (None: all). ``prepare`` sees to defaults before a run
+    that stands alone.
     """
 
     command: str
@@ -81,6 +83,7 @@ class CommandSpec:
     add_options: Callable[[ArgumentParser], None]
     select: Callable[[Namespace], str]
     fixed: tuple[str, ...]
+    computed: Callable[[Namespace], "ComputedColumns | None"] = lambda args: None
     keeps: Callable[[Namespace], "AtLeast | None"] = lambda args: None
     prepare: Callable[[Namespace], None] = lambda args: None
     without_path: str = ""
@@ -96,3 +99,8 @@ class CommandSpec:
     """The number of final rows below the summary, where they are in a file of JSON lines."""
     records: tuple[str, str] = ("Row", "Nested")
     """The names of the Avro types of a row of the result, and of a row within it."""
+
+    def selected(self, args: Namespace) -> str:
+        """The columns that the rows of inputs give: those of the result, or of which it is computed. Raises InputError."""
+        computed = self.computed(args)
+        return self.select(args) if computed is None else computed.select

@@ -150,6 +150,9 @@ def _columns_of(job: Job) -> Iterator[str]:
     if job.groups is not None:
         yield from (*job.groups.by, *job.groups.aggregates)
         return
+    if job.computed is not None:
+        yield from job.computed.columns([changelog.rows_have for changelog in job.changelogs])
+        return
     for side, share in job.shares.items():
         if share.nested:
             yield f"{share.nested} (a row of {job.changelogs[side].name})"
@@ -168,6 +171,8 @@ def _pipeline(job: Job, outputs: tuple[Output, ...]) -> Iterator[str]:
     if len(tables) > 1:
         on = f"{', '.join(job.foreign_key)} refers to {keys[1]}" if job.foreign_key else f"{keys[0]} = {keys[1]}"
         yield f"  {'ForeignKeyJoin' if job.foreign_key else 'TableTableJoin'}({on}, how={job.how})"
+    if job.computed is not None and job.computed.where:
+        yield f"  FilterTable({job.computed.where})"
     if job.groups is not None:
         yield f"  AggregateTable({', '.join(map(str, job.groups.aggregates.values()))} {job.groups})"
     yield from (f"  {'LatestTable' if output.records.of_finals else 'changes'} -> {output.path}" for output in outputs)

@@ -14,6 +14,7 @@ from beam_joins import AggregateTable, MapTable, vectorized, versioned
 from beam_joins.errors import InputError
 from beam_joins.functions.marked_functions import built_in
 from beam_joins.pipelines.changelogs.inspected_changelog import Changelog
+from beam_joins.pipelines.commands.computed_rows import ungrouped_rows
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.result_groups import ResultGroups
 from beam_joins.pipelines.commands.result_rows import ResultRows
@@ -26,7 +27,7 @@ from beam_joins.values.arrow_types import is_text
 
 def result_rows(job: Job) -> ResultRows:
     """The rows of a job's result."""
-    return ResultRows(job) if job.groups is None else GroupedRows(job, job.groups)
+    return ungrouped_rows(job) if job.groups is None else GroupedRows(job, job.groups)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class GroupedRows(ResultRows):
     @cached_property
     def table_type(self) -> TableType:
         """The types of the groups and of their aggregates, in typed columns. Raises InputError."""
-        rows = ResultRows(self.job).table_type.value
+        rows = ungrouped_rows(self.job).table_type.value
         aggregated = [name for name in self.groups.read if name not in self.groups.by]
         for option, columns in (("--group-by", self.groups.by), ("--aggregate", aggregated)):
             if absent := [name for name in columns if rows.get_field_index(name) < 0]:
@@ -51,8 +52,7 @@ class GroupedRows(ResultRows):
                 raise InputError(f"{option}: the numbers in '{texts[0]}' are of no one type and are kept as texts: {declared}")
         try:
             for name in self.groups.by:
-                changelog, column = self._source(name)
-                if (compared := changelog.compared(column)) is not None:
+                if (source := self._source(name)) is not None and (compared := source[0].compared(source[1])) is not None:
                     compared.compared_alone()
             return self._transform().result_type(TableType(value=rows))
         except ValueError as error:
@@ -61,8 +61,10 @@ class GroupedRows(ResultRows):
             typed = f"; '{texts[0]}' is text: if it has numbers, {self._declared(texts[0], 'double')}" if texts else ""
             raise InputError(f"--aggregate: {sentence}{typed}") from error
 
-    def _source(self, name: str) -> tuple[Changelog, str]:
-        """The changelog of a column of the rows, and the column's name there."""
+    def _source(self, name: str) -> tuple[Changelog, str] | None:
+        """The changelog of a column of the rows, and the column's name there; ``None`` for a computed one."""
+        if self.job.computed is not None:
+            return self.job.computed_of(name)
         for side, share in self.job.shares.items():
             named = {name: name} if share.columns is None else {of_result: column for column, of_result in share.columns}
             if name in named and (share.columns is not None or name in self.job.types(side).names):
@@ -71,14 +73,19 @@ class GroupedRows(ResultRows):
 
     def _has_numbers(self, name: str) -> bool:
         """Whether a column of texts has numbers, as one of a database that says no scale for them."""
-        changelog, column = self._source(name)
+        if (source := self._source(name)) is None:
+            return False
+        changelog, column = source
         side = self.job.changelogs.index(changelog)
         if self.job.database_types(side).get(column, "").startswith("numeric"):
             return True
         return changelog.table is None and not {"whole numbers", "fractions"}.isdisjoint(changelog.kinds_of(column))
 
     def _declared(self, name: str, kind: str) -> str:
-        changelog, column = self._source(name)
+        source = self._source(name)
+        if source is None:
+            return f"cast it, as in --select 'cast({name} as {kind}) as {name}'"
+        changelog, column = source
         return f"say its type, as in {changelog.columns.flag('schema')} '{column}:{kind}'"
 
     def _transform(self) -> AggregateTable:
@@ -88,7 +95,7 @@ class GroupedRows(ResultRows):
     def made_of(self, rows: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any]]:
         """The table of the groups of these rows, and the counts of rows in no group."""
         if read := self.groups.read:
-            columns = versioned(", ".join(read))(_columns_of(ResultRows(self.job).typed, read))
+            columns = versioned(", ".join(read))(_columns_of(ungrouped_rows(self.job).typed, read))
             rows |= "Columns of groups" >> MapTable(vectorized(built_in("columns of groups")(columns)))
         made = rows | "Groups" >> self._transform().with_outputs()
         return made.table, made.dropped | "Tally groups" >> beam.ParDo(TallyDropped(GROUPS))

@@ -33,7 +33,7 @@ def memory_of(spec: CommandSpec, args: Namespace, inputs: Mapping[str, Any], *, 
     """
     options = fixed_options(args, spec)
     if is_new:
-        return CommandMemory({"options": options, "select": spec.select(args)}, spec)
+        return CommandMemory({"options": options, "select": spec.selected(args)}, spec)
     if state_name(spec) not in inputs:
         raise InputError(f"--state-dir: {args.state_dir} is of another program: name another folder")
     stored = inputs[state_name(spec)]
@@ -43,7 +43,7 @@ def memory_of(spec: CommandSpec, args: Namespace, inputs: Mapping[str, Any], *, 
     again = [side.name for side in spec.sides if side.path_option in args.read_again]
     if (again or differing) and any("rows" not in stored[side.name] for side in spec.sides if side.name not in again):
         raise InputError(f"--state-dir: {args.state_dir} is of an earlier version: run once with the options as they were")
-    select = spec.select(args)
+    select = spec.selected(args)
     if stored.get("select", select) != select:  # columns of another selection are named anew
         stored = {**stored, "names": []}
     remarks = [_sentence(*each) for each in differing.items()]

@@ -19,6 +19,7 @@ from beam_joins.pipelines.changelogs.row_types import AlteredColumn, altered_col
 from beam_joins.pipelines.changelogs.time_units import remarks_on
 from beam_joins.pipelines.commands.at_least import AtLeast
 from beam_joins.pipelines.commands.command_spec import LACKING, CommandSpec
+from beam_joins.pipelines.commands.computed_columns import ComputedColumns
 from beam_joins.pipelines.commands.result_groups import ResultGroups
 from beam_joins.pipelines.commands.select import Share, shares_of
 from beam_joins.pipelines.commands.stored_rows import Select, StoredRows
@@ -57,6 +58,8 @@ class Job:
     how: How = "inner"
     foreign_key: tuple[str, ...] = ()
     """The columns of the left rows with the key of a right row; empty: the keys are joined."""
+    computed: ComputedColumns | None = None
+    """The columns of the result and the condition of its rows, where these are not columns of the inputs alone."""
     keeps: AtLeast | None = None
     """Which rows of the first changelog are in its table; None: all."""
     groups: ResultGroups | None = None
@@ -146,8 +149,20 @@ class Job:
         """The columns of the key of a row of the result, as they are called there."""
         if self.groups is not None:
             return list(self.groups.by)
+        if self.computed is not None:
+            return self.computed.names(0, self.changelogs[0].columns.key)
         named = dict(share.columns or ()) if (share := self.shares.get(0)) is not None else {}
         return [named.get(column, column) for column in self.changelogs[0].columns.key]
+
+    def computed_of(self, name: str) -> tuple[Changelog, str] | None:
+        """The changelog of a column of the result, and the column there; ``None`` for an expression."""
+        assert self.computed is not None
+        of = self.computed.columns([changelog.rows_have for changelog in self.changelogs]).get(name)
+        for side, changelog in enumerate(self.changelogs):
+            for column in changelog.rows_have:
+                if of == self.computed.column(side, column):
+                    return changelog, column
+        return None
 
     def kinds(self) -> Kinds:
         """The kinds of the values in the key columns of each changelog, in words."""

@@ -18,6 +18,7 @@ from beam_joins.pipelines.changelogs.changelog_rows import ChangelogRows
 from beam_joins.pipelines.changelogs.column_reader import ColumnReader
 from beam_joins.pipelines.changelogs.read_records import ReadRecords
 from beam_joins.pipelines.changelogs.read_table import ReadTable
+from beam_joins.pipelines.commands.computed_rows import ComputedRows
 from beam_joins.pipelines.commands.grouped_rows import GroupedRows
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.commands.join_columns import completed, has_both, join_of, refers_to_none
@@ -85,12 +86,14 @@ def built_pipeline(
     if folder is not None:
         folder.attach(pipeline, read_again=[f"{name.capitalize()}/Table" for name in job.read_again])
     of_finals = folder is None and not job.reports and all(output.records.of_finals for output in outputs)
-    in_types = job.groups is not None or any(output.records.typed for output in outputs)
+    in_types = job.groups is not None or job.computed is not None or any(output.records.typed for output in outputs)
     result, facts, anew = _result(pipeline, job, report_path, in_types=in_types, goes_on=folder is not None, of_finals=of_finals)
     if len(job.changelogs) > 1 and job.how not in ("semi", "anti"):
         matched = TallyRows(job.changelogs[0].name, {MATCHED: has_both})
         facts.append(result | "Tally matched" >> beam.ParDo(matched))
         anew |= _counted_anew(result, MATCHED)
+    if job.computed is not None:
+        result = ComputedRows(job, job.computed).made_of(result)
     if job.groups is not None:
         result, dropped = GroupedRows(job, job.groups).made_of(result)
         facts.append(dropped)

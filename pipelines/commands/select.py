@@ -14,7 +14,7 @@ _NAME: Final = r'"(?:[^"]|"")+"|[^\s",.]+'
 _ITEM: Final = re.compile(rf"\s*(?P<first>{_NAME})(?:\.(?P<column>{_NAME}))?(?:\s+as\s+(?P<name>{_NAME}))?\s*(?:,|$)")
 
 
-class _Item(NamedTuple):
+class SelectItem(NamedTuple):
     """A column of a side, ``ALL`` of them, or the whole ``ROW`` as an object; ``name``: what it is called in
     the result, if otherwise.
     """
@@ -36,24 +36,24 @@ class Share(NamedTuple):
     allowed: frozenset[str] | None = None
 
 
-def _items(text: str, sides: Sequence[str]) -> tuple[_Item, ...]:
+def items_selected(text: str, sides: Sequence[str]) -> tuple[SelectItem, ...]:
     """The items of ``--select``; with one side alone columns have no name of a side before them.
 
     Raises InputError.
 
-    >>> _items('left.*, right."full name" as customer, right as raw', ("left", "right"))
-    (_Item(side=0, column='*', name=''), _Item(side=1, column='full name', name='customer'), _Item(side=1, column='', name='raw'))
-    >>> _items("id,name as n", ("",))
-    (_Item(side=0, column='id', name=''), _Item(side=0, column='name', name='n'))
+    >>> items_selected('left.*, right."full name" as customer', ("left", "right"))
+    (SelectItem(side=0, column='*', name=''), SelectItem(side=1, column='full name', name='customer'))
+    >>> items_selected("id,name as n", ("",))
+    (SelectItem(side=0, column='id', name=''), SelectItem(side=0, column='name', name='n'))
     """
     items, at = [], 0
     while at < len(text):
         match = _ITEM.match(text, at)
         first, column, name = (unquoted(each or "") for each in match.groups()) if match else ("", "", "")
         if len(sides) == 1 and match and not column:
-            items.append(_Item(0, first, name))
+            items.append(SelectItem(0, first, name))
         elif len(sides) > 1 and match and first in sides and (column or name):
-            items.append(_Item(sides.index(first), column or ROW, name))
+            items.append(SelectItem(sides.index(first), column or ROW, name))
         else:
             item = text[at:].split(",", maxsplit=1)[0].strip()
             is_odd = '"' not in item and (" " in item or item.count(".") >= len(sides))
@@ -86,7 +86,7 @@ def shares_of(
     >>> shares_of("left.*, right.*", ("left", "right"), (["by"], ["id", "by"]), (), "", [{"by": "by"}, {"id": "id"}])[1].columns
     (('id', 'id'), ('by', 'right_by'))
     """
-    items = _items(select, sides)
+    items = items_selected(select, sides)
     shares: dict[int, Share] = {}
     taken: dict[int, list[tuple[str, str, bool]]] = {}
     for side in sorted({item.side for item in items}):

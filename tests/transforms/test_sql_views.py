@@ -218,6 +218,9 @@ def test_a_column_of_a_type_that_sql_does_not_have_is_named_where_it_is_used():
         ValueError, match=re.escape("SQL has no values of type timestamp[us, tz=Europe/Oslo]: convert the column 'at'")
     ):
         views.sql("SELECT at FROM t", {"t": local})
+    with pytest.raises(ValueError, match=re.escape("as t.at has: name the other columns in place of *")):
+        views.sql("SELECT * FROM t", {"t": local})
+    assert views.sql("SELECT count(*) AS n FROM t", {"t": local}).schema.names == ["n"]
 
 
 OVERFLOWS = [

@@ -102,6 +102,11 @@ def parsed(query: str) -> exp.Query:
     return tree
 
 
+def takes_all_columns(query: str) -> bool:
+    """Whether a query has ``*`` for the columns of tables."""
+    return any(not isinstance(each.parent, exp.Count) for each in parsed(query).find_all(exp.Star))
+
+
 def _require_named(tree: exp.Query) -> None:
     """Refuse columns of the result that only the planner names."""
     for column in tree.selects:

@@ -14,7 +14,7 @@ from beam_joins.views.planned.sql_conditions import Condition, Equality, conjunc
 from beam_joins.views.planned.sql_engine import is_planned
 from beam_joins.views.planned.sql_expressions import field_of, fields_of, moved
 from beam_joins.views.planned.sql_joins import joined, marked, not_in
-from beam_joins.views.planned.sql_plans import SqlPlan, is_not_in, is_value, sql_plan
+from beam_joins.views.planned.sql_plans import SqlPlan, is_not_in, is_value, sql_plan, tables_read, takes_all_columns
 from beam_joins.views.planned.sql_rows import Rows
 from beam_joins.views.relations import Relation
 from beam_joins.views.row_keys import row_key
@@ -44,11 +44,16 @@ class _Input(NamedTuple):
 def relation_of(query: str, relations: Mapping[str, Relation]) -> Relation:
     """The relation that is a query's answer over relations with these names. Raises ``ValueError``, a sentence."""
     kept = {name: pa.schema([each for each in of.schema if is_planned(each.type)]) for name, of in relations.items()}
+    for name in tables_read(query) if takes_all_columns(query) else ():
+        lost = [each for each in relations[name].schema if each.name not in kept[name].names] if name in kept else []
+        if lost:
+            said = f"SQL has no values of type {lost[0].type}, as {name}.{lost[0].name} has"
+            raise ValueError(f"{said}: name the other columns in place of *")
     try:
         plan = sql_plan(query, kept)
     except ValueError as error:
         for field in (each for name, of in relations.items() for each in of.schema if each.name not in kept[name].names):
-            if str(error).startswith(f"there is no column {field.name};") or f".{field.name};" in str(error):
+            if any(f"{before}{name};" in str(error) for before in ("no column ", ".") for name in (field.name, f'"{field.name}"')):
                 raise ValueError(f"SQL has no values of type {field.type}: convert the column {field.name!r} with MapTable") from None
         raise
     if doubled := [name for name in plan.names if plan.names.count(name) > 1]:
