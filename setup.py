@@ -31,6 +31,7 @@ YAML = ["apache-beam[yaml]"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.26"]
 TEST = [
     "pandas>=2,<3",  # values that functions of users refer to
+    "ibis-framework>=10",  # expressions that are views
     *DOCS,
     *POSTGRES,
     *KAFKA,

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from beam_joins import Change, Steps, TableFromChangelog, View, content, vectorized, views
 from beam_joins.elements.iso_times import NO_TIME
-from beam_joins.views.relations import Relation
+from beam_joins.views.relations import Relation, TableNode
 from tests.reference.random_sql import bag
 
 _ROW: Final = "_row"
@@ -68,7 +68,8 @@ class History:
     def look(self) -> None:
         """Take note of the contents of the tables."""
         names = [name for (name,) in self.database.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()]
-        now = {name: self.database.execute(f'SELECT * FROM "{name}"').to_arrow_table() for name in names}
+        rows = {name: self.database.execute(f'SELECT * FROM "{name}"').to_arrow_table() for name in names}
+        now = {name.lower(): table.rename_columns([column.lower() for column in table.column_names]) for name, table in rows.items()}
         self.schemas = {name: table.schema for name, table in now.items()}
         if not self.contents or now != self.contents[-1]:
             self.contents.append(now)
@@ -144,9 +145,11 @@ class File:
         except Exception as error:
             return Tried("not parsed", str(error).partition("\n")[0], query)
         changes = {name: self.history.changes(name) for name in self.history.schemas}
-        relations = {name: views.table(name, schema) for name, schema in self.history.schemas.items()}
+        relations = {name: views.table(name, schema, key=None) for name, schema in self.history.schemas.items()}
         try:
             relation = views.sql(sql, self._with_views(sql, relations))
+        except sqlglot.errors.ParseError as error:
+            return Tried("not parsed", str(error).partition("\n")[0], sql)
         except ValueError as refused:
             return Tried("refused", re.sub(r"(?<=there are ).*|'[^']*'|\d+", "...", str(refused)), sql)
         try:
@@ -183,7 +186,7 @@ class File:
         return made
 
     def _steps(self, relation: Relation, changes: dict[str, list[dict[str, Any]]]) -> Iterator[Change[Any, Any]]:
-        read = {name: each for name, each in changes.items() if name in str(relation)}
+        read = {name: changes[name] for name in sorted(_tables_of(relation))}
         tables = {
             name: TableFromChangelog(
                 key=vectorized(lambda rows: rows[_ROW]),
@@ -225,6 +228,11 @@ class File:
                 if kept != expected:
                     return Tried("wrong", f"at {position}: {dict(kept - expected)} in place of {dict(expected - kept)}", sql)
         return Tried("right", "", sql)
+
+
+def _tables_of(relation: Relation) -> set[str]:
+    """The tables that a relation is made of."""
+    return {relation.name} if isinstance(relation, TableNode) else {name for each in relation.inputs for name in _tables_of(each)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

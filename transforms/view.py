@@ -45,7 +45,7 @@ from beam_joins.views.relations import (
 )
 from beam_joins.views.relations import table as table_relation
 from beam_joins.views.row_keys import joined_by, row_key
-from beam_joins.views.sql_query import require_select, sql
+from beam_joins.views.sql_query import IbisTable, require_select, sql, text_of_query
 
 _MIRRORED: Final[dict[How, How]] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
 
@@ -53,7 +53,8 @@ _MIRRORED: Final[dict[How, How]] = {"inner": "inner", "left": "right", "right": 
 class View(beam.PTransform[Tables, PCollection[Any]]):
     """Keeps a query over tables: at every position the content of the result is the query's answer for the contents of the tables.
 
-    * ``query``: a relation of :mod:`beam_joins.views`, or SQL as in :func:`beam_joins.views.sql`.
+    * ``query``: a relation of :mod:`beam_joins.views`, SQL as in :func:`beam_joins.views.sql`, or an expression of ibis over tables
+      with these names (``ibis.table(schema, name="orders")``), which ibis writes as SQL.
     * ``key``: the columns that are the key of the result: one, or several, which are never null; two rows with one key at one
       position fail the run. Without it the key follows from the query: that of the table whose rows are filtered or joined to
       the rows that they refer to, or the columns of groups; else it is one that the result does not have as a column.
@@ -80,7 +81,8 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
     {'city': 'Oslo', 'people': 2}
     """
 
-    def __init__(self, query: Relation | str, *, key: str | Sequence[str] | None = None) -> None:
+    def __init__(self, query: Relation | str | IbisTable, *, key: str | Sequence[str] | None = None) -> None:
+        query = text_of_query(query)
         if not isinstance(query, Relation | str):
             raise ValueError(f"query={query!r}: give SQL, or a relation of beam_joins.views, which begins with views.table(...)")
         if isinstance(query, str):
@@ -153,7 +155,7 @@ def _relation_of(name: str, of_table: TableType) -> Relation:
     kind, fields = of_table.key_column, {field.name: field for field in of_table.value_column}
     types = [field.type for field in kind] if len(of_table.key_names) > 1 else [kind]
     if not of_table.key_names or is_opaque(kind):
-        return TableNode(name, pa.schema([*fields.values()]), (), tuple(fields))
+        return table_relation(name, pa.schema([*fields.values()]), key=None)
     for part, of_part in zip(of_table.key_names, types, strict=True):
         fields.setdefault(part, pa.field(part, of_part))
     return table_relation(name, pa.schema([*fields.values()]), key=of_table.key_names)

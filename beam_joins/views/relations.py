@@ -166,10 +166,11 @@ class TableNode(Relation):
         return f"table {self.name}: {', '.join(self.columns)}"
 
 
-def table(name: str, schema: pa.Schema, *, key: Columns) -> Relation:
+def table(name: str, schema: pa.Schema, *, key: Columns | None) -> Relation:
     """A table of the pipeline that a view reads, by the name under which it is an input of :class:`~beam_joins.View`.
 
-    ``schema`` are the columns that the view may use, those of ``key`` among them, which are never null. Raises ``ValueError``.
+    ``schema`` are the columns that the view may use, those of ``key`` among them, which are never null; ``None``: the key is of no
+    columns. Raises ``ValueError``.
 
     >>> table("shops", pa.schema({"id": pa.int64(), "city": pa.string()}), key="id").schema.field("id").nullable
     False
@@ -178,7 +179,7 @@ def table(name: str, schema: pa.Schema, *, key: Columns) -> Relation:
         raise ValueError(f"name={name!r}: give the name of the table")
     if not isinstance(schema, pa.Schema) or not schema.names or len({*schema.names}) < len(schema.names):
         raise ValueError(f"schema={schema!r}: give a pyarrow.Schema with columns of different names")
-    keys = _names("key", key)
+    keys = () if key is None else _names("key", key)
     if absent := [each for each in keys if each not in schema.names]:
         raise ValueError(f"key={absent[0]!r}: there is no such column; there are {', '.join(schema.names)}")
     fields = [field.with_nullable(field.nullable and field.name not in keys) for field in schema]

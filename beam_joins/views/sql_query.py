@@ -1,6 +1,8 @@
 """SQL queries as relations."""
 
+import sys
 from collections.abc import Mapping
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -25,8 +27,26 @@ def require_select(query: str) -> None:
         raise ValueError(f"query: {error}") from None
 
 
-def sql(query: str, relations: Mapping[str, Relation]) -> Relation:
-    """The relation of a SQL query over relations by the names that they have in it (``pip install 'beam-joins[sql]'``).
+class IbisTable(Protocol):
+    """An expression of ibis that is a table."""
+
+    def unbind(self) -> Any:
+        """The same over tables without a database."""
+
+
+def text_of_query(query: Any) -> Any:
+    """The SQL of an expression of ibis; anything else as it is. Raises ``ValueError`` for an expression that ibis has no SQL for."""
+    if isinstance(query, str) or type(query).__module__.partition(".")[0] != "ibis":
+        return query
+    try:
+        return str(sys.modules["ibis"].to_sql(query, dialect="datafusion"))
+    except Exception as error:  # of ibis, whose errors have no class of their own for it
+        raise ValueError(f"query: {str(error).partition(chr(10))[0]}") from None
+
+
+def sql(query: str | IbisTable, relations: Mapping[str, Relation]) -> Relation:
+    """The relation of a SQL query, or of an expression of ibis, over relations by the names that they have in it
+    (``pip install 'beam-joins[sql]'``).
 
     The query is planned by DataFusion, whose dialect it is in, and which evaluates its expressions. It is one SELECT with any of
     WHERE, JOIN, GROUP BY with count, sum, min, max and avg, HAVING, DISTINCT, UNION, INTERSECT, EXCEPT, EXISTS, IN and NOT IN,
@@ -43,14 +63,15 @@ def sql(query: str, relations: Mapping[str, Relation]) -> Relation:
         filter (id > 9)
           table shops: id, city
     """
-    require_select(query)
+    text = text_of_query(query)
+    require_select(text)
     if not isinstance(relations, Mapping) or not all(isinstance(each, Relation) for each in relations.values()):
         raise ValueError(
             f"relations={relations!r}: give relations by their names, " + '{"orders": views.table("orders", schema, key="id")}'
         )
     with needs("sql"):
         from beam_joins.views.planned.sql_relations import relation_of  # noqa: PLC0415  # an extra
-    return relation_of(query, relations)
+    return relation_of(text, relations)
 
 
 def tables_of(query: str) -> list[str]:

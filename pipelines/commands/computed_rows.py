@@ -58,7 +58,7 @@ class ComputedRows(ResultRows):
         fields = list(self._before.table_type.value)
         if len(self.computed.sides) > 1:
             fields = [*(field.with_name(f"{side.name}.{field.name}") for side in fields for field in side.type), *fields]
-        rows: Relation = TableNode(ROWS, pa.schema(fields), (), tuple(field.name for field in fields))
+        rows = views.table(ROWS, pa.schema(fields), key=None)
         expressions = self._expressions(rows)
         if self.computed.where:
             condition = expressions.pop("")

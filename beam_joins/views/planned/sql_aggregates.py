@@ -8,6 +8,7 @@ from substrait import algebra_pb2 as algebra
 
 from beam_joins.functions.aggregate_functions import Aggregate
 from beam_joins.options.aggregate_types import AggregateName
+from beam_joins.views.planned.sql_conditions import group_expressions
 from beam_joins.views.planned.sql_engine import results_of
 from beam_joins.views.planned.sql_rows import WHOLE, Rows, free_name, in_type
 from beam_joins.views.relations import AggregateNode
@@ -20,7 +21,7 @@ def grouped(of: Rows, node: algebra.AggregateRel, functions: _Functions) -> Rows
     """The groups of rows with their aggregates, or the different groups where there are none. Raises ``ValueError``."""
     if len(node.groupings) > 1:
         raise ValueError("ROLLUP, CUBE and GROUPING SETS are not kept: write one GROUP BY for each, and UNION ALL")
-    by = [node.grouping_expressions[n] for grouping in node.groupings for n in grouping.expression_references]
+    by = group_expressions(node)
     constants = [each for each in by if _is_constant(each)]  # they are put beside the groups: a key has none
     others = [each for each in by if not _is_constant(each)]
     if not others:

@@ -66,6 +66,16 @@ def function_of(expression: algebra.Expression, functions: Mapping[int, str]) ->
     return functions[expression.scalar_function.function_reference]
 
 
+def group_expressions(node: algebra.AggregateRel) -> list[algebra.Expression]:
+    """The expressions of the groups of an aggregate, each once: the columns of an aggregate are so, and its message is not."""
+    made = list[algebra.Expression]()
+    for grouping in node.groupings:
+        for n in grouping.expression_references:
+            if node.grouping_expressions[n] not in made:
+                made.append(node.grouping_expressions[n])
+    return made
+
+
 def width(node: algebra.Rel) -> int:
     """The number of columns of a node."""
     kind = str(node.WhichOneof("rel_type"))
@@ -75,7 +85,7 @@ def width(node: algebra.Rel) -> int:
     if kind == "project":
         return len(of.common.emit.output_mapping) if of.common.HasField("emit") else width(of.input) + len(of.expressions)
     if kind == "aggregate":
-        return sum(len(each.expression_references) for each in of.groupings) + len(of.measures)
+        return len(group_expressions(of)) + len(of.measures)
     if kind in ("join", "cross"):
         join = algebra.JoinRel.JoinType.Name(of.type) if kind == "join" else ""
         left, right = ("LEFT" in join or not _is_one_sided(join)), ("RIGHT" in join or not _is_one_sided(join))

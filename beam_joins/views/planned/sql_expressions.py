@@ -26,6 +26,7 @@ _INFIX: Final = {
     **{"and": "and", "or": "or", "equal": "=", "not_equal": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="},
     **{"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "modulus": "%", "str_concat": "||", "like": "like"},
 }
+_COMPARE: Final = frozenset({"equal", "not_equal", "lt", "lte", "gt", "gte", "is_not_distinct_from", "is_distinct_from"})
 _DIGITS: Final = Context(prec=100)
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _SHOWN: Final = {"boolean", "i64", "string"}
@@ -89,6 +90,10 @@ def sql_expression(expression: algebra.Expression, functions: Mapping[int, str],
             raise ValueError(_REFUSED.get(kind, f"{kind.replace('_', ' ')} is not kept: write the query another way"))
         if isinstance(each, algebra.Expression.Cast) and any(isinstance(kind, type_pb2.Type.Struct) for kind in messages(each.type)):
             raise ValueError("nested values of two types are not kept: cast their fields")  # a cast would rename these
+        if _compares_intervals(each, functions):
+            raise ValueError(
+                "intervals are not compared, as of months, days and seconds none is another: write a > b + INTERVAL '7 days'"
+            )
         if isinstance(each, algebra.Expression.ScalarFunction):
             name = checked_function(functions[each.function_reference], each.output_type)
             each.function_reference = numbers.setdefault(name, len(numbers))
@@ -97,6 +102,15 @@ def sql_expression(expression: algebra.Expression, functions: Mapping[int, str],
             field.field = columns.setdefault(names[field.field], len(columns))
     text = _text(message, [*numbers], [*columns])
     return SqlExpression(message.SerializeToString(deterministic=True), tuple(numbers), tuple(columns), text)
+
+
+def _compares_intervals(message: Message, functions: Mapping[int, str]) -> bool:
+    """Whether intervals are compared, or something is cast to one in order to: the engine compares their months first, then days."""
+    if isinstance(message, algebra.Expression.Cast):
+        return str(message.type.WhichOneof("kind")).startswith("interval")
+    if isinstance(message, algebra.Expression.ScalarFunction) and functions[message.function_reference] in _COMPARE:
+        return any(str(each.value.literal.WhichOneof("literal_type")).startswith("interval") for each in message.arguments)
+    return False
 
 
 def _with_fields(message: algebra.Expression, functions: Mapping[int, str], names: Sequence[Path]) -> list[Path]:

@@ -27,6 +27,7 @@ _REMEDIES: Final = {
     r"(?s)No field named (.*?)\.\s+Did you mean.*?Valid fields are (.*)\.": "there is no column {}; there are {}",
     r"(?s)No field named (.*?)\.\s+Valid fields are (.*)\.": "there is no column {}; there are {}",
     r"uter refe|OuterReference": _CORRELATED,
+    r'NotImplemented\("Unsupported plan type: (\w+)': "{} is not kept: write the query another way",
 }
 
 
@@ -125,6 +126,11 @@ def _without_parentheses(node: exp.Expression) -> str | None:
     return "IS [NOT] DISTINCT FROM is kept in parentheses: (a IS DISTINCT FROM b)"
 
 
+def _by_names(node: exp.Expression) -> str | None:
+    is_by_names = node.args.get("using") or node.args.get("method") == "NATURAL"
+    return "USING and NATURAL are not kept: write ON with the columns that are equal" if is_by_names else None
+
+
 def _said(text: str) -> Callable[[exp.Expression], str]:
     return lambda node: text
 
@@ -132,6 +138,8 @@ def _said(text: str) -> Callable[[exp.Expression], str]:
 _REFUSED: Final[list[tuple[Any, Callable[[Any], str | None]]]] = [
     ((exp.Except, exp.Intersect), _of_all),
     ((exp.NullSafeEQ, exp.NullSafeNEQ), _without_parentheses),
+    (exp.Join, _by_names),
+    ((exp.Unnest, exp.Explode, exp.Lateral), _said("UNNEST and LATERAL are not kept: make rows of lists before the view")),
     (exp.TableSample, _said("TABLESAMPLE is not kept: leave it out")),
     (exp.Lock, _said("FOR UPDATE is not kept: a view locks nothing, leave it out")),
     (exp.Hint, _said("hints are not kept: leave them out")),

@@ -107,7 +107,10 @@ class _Plan:
             return self._filtered(self._constants([*read.virtual_table.expressions]), conditions)
         if read.HasField("filter") or read.HasField("best_effort_filter"):
             raise ValueError("the planner moved a filter into a table: write the query another way")
-        table = self._tables[read.named_table.names[-1]]
+        names = [*read.named_table.names]
+        if len(names) != 1 or names[0] not in self._tables:
+            raise ValueError(f"there is no table {'.'.join(names)}")
+        table = self._tables[names[0]]
         if read.HasField("projection"):
             table = table._replace(names=tuple(table.names[item.field] for item in read.projection.select.struct_items))
         return self._filtered(table, conditions)
