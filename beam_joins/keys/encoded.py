@@ -1,11 +1,13 @@
 """Encodes columns of keys and values as canonical bytes, which sort as the keys of one kind do."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_joins.keys import canonical
+from beam_joins.keys.nested import is_combined, is_windowed, parts_of
 from beam_joins.keys.numbers import NotCanonical
 from beam_joins.keys.opaque import is_opaque, python_keys, python_values
 from beam_joins.keys.plain import encoded_text, encoded_whole
@@ -25,7 +27,18 @@ def encoded_keys(keys: pa.Array) -> pa.Array:
         return encoded_text(keys, canonical.TEXT if pa.types.is_string(kind) else canonical.BYTES).fill_null(null)
     if pa.types.is_int64(kind):
         return encoded_whole(keys).fill_null(null)
+    if is_combined(kind) or (pa.types.is_struct(kind) and kind.num_fields > 0):
+        return _tuples([encoded_keys(part) for part in (parts_of(keys) if is_combined(kind) else keys.flatten())], keys)
+    if is_windowed(kind):
+        source, *window = map(encoded_keys, parts_of(keys))
+        return _tuples([source, _tuples(window, keys)], keys)
     return pa.array(map(canonical.encode, python_keys(keys)), pa.binary())
+
+
+def _tuples(parts: Sequence[pa.Array], keys: pa.Array) -> pa.Array:
+    """The encodings of tuples of encoded parts; that of a null where there is no key."""
+    made = pc.binary_join_element_wise(pa.scalar(canonical.TUPLE), *map(prefixes, parts), pa.scalar(b""))
+    return pc.if_else(keys.is_valid(), made, pa.scalar(canonical.NULL, pa.binary())) if keys.null_count else made
 
 
 def encoded_values(values: pa.Array) -> pa.Array:

@@ -104,8 +104,11 @@ class Relation(ABC):
         return DistinctNode(self)
 
     def union(self, *others: "Relation") -> "Relation":
-        """The rows of this and other relations, all of them: columns meet by their names. Raises ``ValueError``."""
-        return UnionNode((self, *others))
+        """The rows of this and other relations, all of them: columns meet by their names. A union of unions is one. Raises
+        ``ValueError``.
+        """
+        rows = [each for of in (self, *others) for each in (of.relations if isinstance(of, UnionNode) else (of,))]
+        return UnionNode(tuple(rows))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Relation) or type(self) is not type(other) or hash(self) != hash(other):

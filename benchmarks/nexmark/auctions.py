@@ -30,7 +30,7 @@ _FILES: Final = 4
 
 
 def draw(events: int) -> dict[str, pa.Table]:
-    """The tables of so many events, with the number of each event as ``seq`` and its time in milliseconds as ``at``; the same every
+    """The tables of so many events, with the number of each event as ``seq`` and its time in milliseconds as ``ms``; the same every
     time.
     """
     chance = np.random.default_rng(7)
@@ -57,7 +57,7 @@ def draw(events: int) -> dict[str, pa.Table]:
                 "name": pa.array([f"person {each}" for each in person]),
                 "city": _chosen(_CITIES, len(person), chance),
                 "state": _chosen(_STATES, len(person), chance),
-                "at": at[persons],
+                "ms": at[persons],
                 "seq": persons,
             }
         ),
@@ -66,7 +66,7 @@ def draw(events: int) -> dict[str, pa.Table]:
                 "id": auction,
                 "item": pa.array([f"item {each}" for each in auction]),
                 "initial_bid": price[auctions],
-                "at": at[auctions],
+                "ms": at[auctions],
                 "expires": at[auctions] + 1 + chance.integers(0, max(2 * times, 1), len(auction)),
                 "seller": hot_or_any(auctions, epoch[auctions], one_in=4, active=_ACTIVE_PERSONS, more=0),
                 "category": chance.choice(_CATEGORIES, len(auction)),
@@ -79,7 +79,7 @@ def draw(events: int) -> dict[str, pa.Table]:
                 "auction": hot_or_any(bids, last_auction[bids], one_in=2, active=_OPEN_AUCTIONS, more=0),
                 "bidder": hot_or_any(bids, epoch[bids], one_in=4, active=_ACTIVE_PERSONS, more=1),
                 "price": price[bids],
-                "at": at[bids],
+                "ms": at[bids],
                 "seq": bids,
             }
         ),

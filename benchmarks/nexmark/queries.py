@@ -7,10 +7,10 @@ of the highest price.
 from typing import Final
 
 _VALID: Final = """valid AS (
-    SELECT a.id, a.item, a.seller, a.category, b.id AS bid, b.bidder, b.price, b.at
-    FROM auction a JOIN bid b ON a.id = b.auction AND b.at BETWEEN a.at AND a.expires
+    SELECT a.id, a.item, a.seller, a.category, b.id AS bid, b.bidder, b.price, b.ms
+    FROM auction a JOIN bid b ON a.id = b.auction AND b.ms BETWEEN a.ms AND a.expires
 )"""
-_HOPS: Final = " UNION ALL ".join(f"SELECT auction, (at / 2000 - {n}) * 2000 AS start FROM bid" for n in range(5))
+_HOPS: Final = " UNION ALL ".join(f"SELECT auction, (ms / 2000 - {n}) * 2000 AS start FROM bid" for n in range(5))
 
 QUERIES: Final = {
     "q3": """
@@ -25,15 +25,15 @@ counts AS (SELECT auction, start, count(*) AS bids FROM hops GROUP BY auction, s
 most AS (SELECT start, max(bids) AS bids FROM counts GROUP BY start)
 SELECT c.auction, c.start, c.bids FROM counts c JOIN most m ON c.start = m.start AND c.bids = m.bids""",
     "q7": """
-WITH highest AS (SELECT at / 10000 AS win, max(price) AS price FROM bid GROUP BY at / 10000)
-SELECT b.id, b.auction, b.bidder, b.price, b.at FROM bid b JOIN highest h ON b.at / 10000 = h.win AND b.price = h.price""",
+WITH highest AS (SELECT ms / 10000 AS win, max(price) AS price FROM bid GROUP BY ms / 10000)
+SELECT b.id, b.auction, b.bidder, b.price, b.ms FROM bid b JOIN highest h ON b.ms / 10000 = h.win AND b.price = h.price""",
     "q8": """
-WITH sellers AS (SELECT DISTINCT seller, at / 10000 AS win FROM auction)
-SELECT p.id, p.name, s.win FROM person p JOIN sellers s ON p.id = s.seller AND p.at / 10000 = s.win""",
+WITH sellers AS (SELECT DISTINCT seller, ms / 10000 AS win FROM auction)
+SELECT p.id, p.name, s.win FROM person p JOIN sellers s ON p.id = s.seller AND p.ms / 10000 = s.win""",
     "q9": f"""
 WITH {_VALID}, best AS (SELECT id, max(price) AS price FROM valid GROUP BY id),
 winning AS (SELECT v.id, min(v.bid) AS bid FROM valid v JOIN best b ON v.id = b.id AND v.price = b.price GROUP BY v.id)
-SELECT v.id, v.item, v.seller, v.bid, v.bidder, v.price, v.at FROM valid v JOIN winning w ON v.bid = w.bid""",
+SELECT v.id, v.item, v.seller, v.bid, v.bidder, v.price, v.ms FROM valid v JOIN winning w ON v.bid = w.bid""",
     "q13": """
 SELECT b.id, b.auction, b.bidder, b.price, s.value FROM bid b JOIN side s ON b.auction % 10000 = s.id""",
     "q20": """

@@ -23,6 +23,7 @@ from beam_joins.keys import canonical
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.keys.key_columns import comparable, factorize, joined_keys, kinds
+from beam_joins.keys.nested import combined_keys, windowed_keys
 from beam_joins.keys.opaque import opaque_keys, opaque_values, python_keys, python_values
 from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.changelog import upsert
@@ -83,6 +84,16 @@ def test_keys_of_two_types_are_equal_where_they_are_in_python():
             equal = encoded[one][i] == encoded[other][j]
             assert (codes[0][i] == codes[1][j]) == equal, (samples[one], samples[other])
             assert not equal or hashed[one][i] == hashed[other][j], (samples[one], samples[other])
+
+
+def test_nested_keys_are_encoded_in_columns_as_one_by_one():
+    kind = pa.struct({"a": pa.int64(), "b": pa.string(), "c": pa.float64()})
+    parts = pa.array([(1, "x", None), (None, None, None), None, (2, "", 1.5)], kind)
+    combined = combined_keys(parts, pa.array([7, None, 9, None]))
+    windowed = windowed_keys(combined, pa.array([0, 1, 2, 3]), pa.array([5, 6, 7, 8]), mask=pa.array([False, True, False, False]))
+    objects = combined_keys(opaque_keys([1, "a", (1, 2), None]), pa.array([b"x", None, b"", b"y"]))
+    for keys in (parts, combined, windowed, objects, parts.slice(1, 2), windowed.slice(2), combined.slice(0, 0)):
+        assert encoded_keys(keys).equals(pa.array(map(canonical.encode, python_keys(keys)), pa.binary()))
 
 
 @pytest.mark.slow
