@@ -2,7 +2,6 @@
 
 import copy
 import logging
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +18,7 @@ from beam_joins.transforms.engine.construction.arrow_input import plain_schema
 from beam_joins.transforms.engine.construction.input_checks import require_tables
 from beam_joins.transforms.engine.construction.kept_views import KeptViews
 from beam_joins.transforms.engine.construction.plain_rows import PlainRows
+from beam_joins.transforms.engine.construction.run_hooks import empty_pipeline
 from beam_joins.transforms.engine.construction.table_type import TableType, table_type
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.engine.stages.table_rows import last_of_each, newest, no_rows
@@ -113,8 +113,7 @@ class Steps:
         return pa.table(self._made.plain.columns(self._made.columns_of(key), value), schema=self._made.plain.schema)
 
     def _applied(self, schemas: Mapping[str, pa.Schema]) -> "_Made":
-        pipeline = beam.Pipeline(options=KeptViews([*_OPTIONS]))
-        os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay where the pipeline does not run
+        pipeline = empty_pipeline(KeptViews([*_OPTIONS]))
         evaluate_in_steps(pipeline)
         inputs, tables = {}, {}
         for name, schema in schemas.items():

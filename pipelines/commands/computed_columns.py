@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Self
 from beam_joins.errors import InputError
 from beam_joins.extras import needs
 from beam_joins.pipelines.commands.select import ALL, ROW, SelectItem, items_selected
-from beam_joins.pipelines.formats.csv_schema import unquoted
+from beam_joins.pipelines.formats.csv_schema import quoted, unquoted
 
 ROWS: Final = "rows"
 """The name of the rows in the query."""
@@ -144,10 +144,10 @@ def _with_names(text: str, sides: Sequence[str], columns: Sequence[str]) -> str:
         is_field = n > 0 and tokens[n - 1].text == "."
         is_side = len(sides) > 1 and token.text.lower() in sides and not is_field
         if is_side and n + 2 < len(tokens) and tokens[n + 1].text == ".":
-            made += text[begin : token.start] + _quoted(f"{token.text.lower()}.{tokens[n + 2].text}")
+            made += text[begin : token.start] + quoted(f"{token.text.lower()}.{tokens[n + 2].text}")
             begin = tokens[n + 2].end + 1
         elif token.token_type.name == "VAR" and token.text in columns and not is_field and token.start >= begin:
-            made += text[begin : token.start] + _quoted(token.text)
+            made += text[begin : token.start] + quoted(token.text)
             begin = token.end + 1
     return made + text[begin:]
 
@@ -160,7 +160,3 @@ def _tokens(option: str, text: str) -> list[Any]:
         return list(tokenize(text, read="postgres"))
     except SqlglotError as error:
         raise InputError(f"{option}: {text} is no SQL: {str(error).partition(chr(10))[0]}") from None
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -1,6 +1,5 @@
 """Builds and runs the pipeline of a command: read, join, count, write."""
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -30,7 +29,14 @@ from beam_joins.pipelines.results.count_figures import Counted, figures, without
 from beam_joins.pipelines.results.counts import TallyDropped, TallyRows, TallyUnreferring
 from beam_joins.pipelines.results.output_files import Output, Staging
 from beam_joins.pipelines.results.write_parts import WriteParts, WriteReport
-from beam_joins.transforms.connect.runs import ReplayOptions, StateFolder, growing_partitions, suggested_partitions, tell_no_drops
+from beam_joins.transforms.connect.runs import (
+    ReplayOptions,
+    StateFolder,
+    empty_pipeline,
+    growing_partitions,
+    suggested_partitions,
+    tell_no_drops,
+)
 from beam_joins.transforms.connect.tables import begins_anew, compared_as, prepared
 
 StartRunner: TypeAlias = Callable[[int], AbstractContextManager[PipelineOptions]]
@@ -80,9 +86,8 @@ def built_pipeline(
         replay.beam_joins_partitions = replay.beam_joins_partitions or suggested(sum(changelog.bytes for changelog in job.changelogs))
     if job.read_again:
         replay.beam_joins_changed = "rebuild"
-    pipeline = beam.Pipeline(options=options)
+    pipeline = empty_pipeline(options)
     tell_no_drops(pipeline)
-    os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay if the process were killed
     if folder is not None:
         folder.attach(pipeline, read_again=[f"{name.capitalize()}/Table" for name in job.read_again])
     of_finals = folder is None and not job.reports and all(output.records.of_finals for output in outputs)

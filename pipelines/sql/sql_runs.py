@@ -1,6 +1,5 @@
 """The runs of a SQL file: one, or one after the other on a runner that stays warm."""
 
-import os
 import tempfile
 import time
 from argparse import Namespace
@@ -24,7 +23,7 @@ from beam_joins.pipelines.runners.runner_setup import runner
 from beam_joins.pipelines.sql.change_counts import CountChanges, change_counts
 from beam_joins.pipelines.sql.sql_pipeline import KeptRelation, build
 from beam_joins.pipelines.sql.sql_script import Statement
-from beam_joins.transforms.connect.runs import ReplayOptions, StateFolder, folder_for
+from beam_joins.transforms.connect.runs import ReplayOptions, StateFolder, empty_pipeline, folder_for
 
 _LOOK_SECONDS: Final = 0.1
 _LOOKS: Final = 3
@@ -84,7 +83,7 @@ class SqlRuns:
 
     def explained(self) -> str:
         """The plans of the views."""
-        relations = build(beam.Pipeline(options=PipelineOptions()), self._statements)
+        relations = build(empty_pipeline(PipelineOptions()), self._statements)
         return "\n".join(f"{each.name}{f' -> {each.target}' if each.target else ''}\n{each.plan}\n" for each in relations if each.plan)
 
     def once(self, options: PipelineOptions) -> Iterator[str]:
@@ -151,8 +150,7 @@ class SqlRuns:
 
     def _built(self, options: PipelineOptions, folder: str, arrivals: NewFiles | None = None) -> _Built:
         """The pipeline of a run; ``folder`` is one for temporary files."""
-        pipeline = beam.Pipeline(options=options)
-        os.rmdir(pipeline.local_tempdir)  # for transforms in other languages; it would stay where the pipeline does not run
+        pipeline = empty_pipeline(options)
         if arrivals is not None:
             takes_whole_files(pipeline, arrivals)
         relations = build(pipeline, self._statements)

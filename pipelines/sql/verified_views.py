@@ -15,6 +15,7 @@ from beam_joins.extras import needs
 from beam_joins.io import WriteChangelog
 from beam_joins.pipelines.base.paths import is_local
 from beam_joins.pipelines.base.progress import counted
+from beam_joins.pipelines.formats.csv_schema import quoted
 from beam_joins.pipelines.sql.sql_pipeline import KeptRelation
 from beam_joins.transforms.connect.files import open_file
 from beam_joins.transforms.connect.tables import table_type
@@ -71,7 +72,7 @@ def verified(stored: Mapping[str, Stored], queries: Mapping[str, str], folder: s
         database.execute("SET TimeZone = 'UTC'; SET integer_division = true; SET preserve_insertion_order = false")
         for name, query in queries.items():
             try:
-                database.execute(f"CREATE VIEW {_quoted(name)} AS {query or _read(stored[name].path, folder)}")
+                database.execute(f"CREATE VIEW {quoted(name)} AS {query or _read(stored[name].path, folder)}")
                 if query and name in stored:
                     yield _compared(database, name, stored[name], folder)
             except duckdb.Error as error:
@@ -82,21 +83,21 @@ def verified(stored: Mapping[str, Stored], queries: Mapping[str, str], folder: s
 def _compared(database: Any, name: str, stored: Stored, folder: str) -> str:
     """The sentence on a view that is as its query says; raises :class:`WrongView` for another."""
     database.execute(f"CREATE OR REPLACE TEMP TABLE {_KEPT} AS {_read(stored.path, folder)}")
-    database.execute(f"CREATE OR REPLACE TEMP TABLE {_EXPECTED} AS SELECT * FROM {_quoted(name)}")
+    database.execute(f"CREATE OR REPLACE TEMP TABLE {_EXPECTED} AS SELECT * FROM {quoted(name)}")
     types = _types(database, _KEPT)
     columns, expected = [*types], {column.lower(): kind for column, kind in _types(database, _EXPECTED).items()}
-    on = " AND ".join(f"kept.{key} IS NOT DISTINCT FROM expected.{key}" for key in map(_quoted, stored.key))
+    on = " AND ".join(f"kept.{key} IS NOT DISTINCT FROM expected.{key}" for key in map(quoted, stored.key))
     differ = [_differ(column, types[column], expected.get(column.lower(), "")) for column in columns]
-    is_one = " OR ".join(f"{side}.{_quoted(stored.key[0])} IS NULL" for side in ("kept", "expected"))
+    is_one = " OR ".join(f"{side}.{quoted(stored.key[0])} IS NULL" for side in ("kept", "expected"))
     rows = f"FROM {_KEPT} AS kept FULL JOIN {_EXPECTED} AS expected ON {on} WHERE {is_one} OR {' OR '.join(differ)}"
     (count,) = database.execute(f"SELECT count(*) {rows}").fetchone()
     if not count:
         (total,) = database.execute(f"SELECT count(*) FROM {_KEPT}").fetchone()
         return f"{name}: {counted(total, 'row')}, as by DuckDB"
     each = ", ".join(
-        f"({is_other}, kept.{column}, expected.{column})" for is_other, column in zip(differ, map(_quoted, columns), strict=True)
+        f"({is_other}, kept.{column}, expected.{column})" for is_other, column in zip(differ, map(quoted, columns), strict=True)
     )
-    by_key = ", ".join(f"coalesce(kept.{key}, expected.{key})" for key in map(_quoted, stored.key))
+    by_key = ", ".join(f"coalesce(kept.{key}, expected.{key})" for key in map(quoted, stored.key))
     first = database.execute(f"SELECT {each} {rows} ORDER BY {by_key} LIMIT {_SHOWN}").fetchall()
     shown = [_shown(dict(zip(columns, row, strict=True)), stored.key) for row in first]
     more = "; ..." if count > _SHOWN else ""
@@ -105,7 +106,7 @@ def _compared(database: Any, name: str, stored: Stored, folder: str) -> str:
 
 def _differ(column: str, kind: str, expected: str) -> str:
     """The condition that the values of a column are not equal."""
-    one, other = f"kept.{_quoted(column)}", f"expected.{_quoted(column)}"
+    one, other = f"kept.{quoted(column)}", f"expected.{quoted(column)}"
     is_other = f"{one} IS DISTINCT FROM {other}"
     if not {kind, expected} & {*_FLOATS}:
         return is_other
@@ -135,7 +136,3 @@ def _read(path: str, folder: str) -> str:
             shutil.copyfileobj(source, target)
         path = copy
     return "SELECT * FROM read_parquet('{}')".format(os.path.abspath(path).replace("'", "''"))
-
-
-def _quoted(name: str) -> str:
-    return '"{}"'.format(name.replace('"', '""'))

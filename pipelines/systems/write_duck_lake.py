@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError, OutputError, kind_of
 from beam_joins.extras import missing, needs
+from beam_joins.pipelines.formats.csv_schema import quoted
 from beam_joins.pipelines.results.merge_once import (
     DELETED,
     KeyedTable,
@@ -105,7 +106,7 @@ class LakeTable(KeyedTable):
         self._rows = rows
         self._types = _types_of(rows.schema)
         self._schema_name, self._name = (f"main.{table}" if "." not in table else table).split(".")
-        self._quoted = f"lake.{_quoted(self._schema_name)}.{_quoted(self._name)}"
+        self._quoted = f"lake.{quoted(self._schema_name)}.{quoted(self._name)}"
 
     def exists(self) -> bool:
         """Whether the table is there. Raises InputError if DuckDB does not say it."""
@@ -153,10 +154,10 @@ class LakeTable(KeyedTable):
     def _put(self, lake: duckdb.DuckDBPyConnection, changes: LastChanges, run: MergedRun) -> None:
         lake.register("changes", pa.Table.from_batches(changes.batches(), changes.schema))
         equal = "IS NOT DISTINCT FROM" if self._rows.nullable_key else "="
-        same = " AND ".join(f"t.{_quoted(name)} {equal} changes.{_quoted(name)}" for name in self._rows.keys)
+        same = " AND ".join(f"t.{quoted(name)} {equal} changes.{quoted(name)}" for name in self._rows.keys)
         lake.execute(f"DELETE FROM {self._quoted}" + ("" if run.anew else f" AS t USING changes WHERE {same}"))
-        names = ", ".join(map(_quoted, self.schema.names))
-        lake.execute(f"INSERT INTO {self._quoted} ({names}) SELECT {names} FROM changes WHERE NOT {_quoted(DELETED)}")
+        names = ", ".join(map(quoted, self.schema.names))
+        lake.execute(f"INSERT INTO {self._quoted} ({names}) SELECT {names} FROM changes WHERE NOT {quoted(DELETED)}")
         if run.number is not None:
             remembered = [f"{self._schema_name}.{self._name}", run.application, run.number, run.checksum]
             lake.execute(f"INSERT INTO lake.{_RUNS} VALUES (?, ?, ?, ?)", remembered)
@@ -180,9 +181,9 @@ class LakeTable(KeyedTable):
 
     def _create(self, lake: duckdb.DuckDBPyConnection, schema: str, name: str, types: dict[str, str], *, inlined: int) -> None:
         if not self._is_there(lake, schema, name):
-            columns = ", ".join(f"{_quoted(column)} {kind}" for column, kind in types.items())
-            lake.execute(f"CREATE SCHEMA IF NOT EXISTS lake.{_quoted(schema)}")
-            lake.execute(f"CREATE TABLE IF NOT EXISTS lake.{_quoted(schema)}.{_quoted(name)} ({columns})")
+            columns = ", ".join(f"{quoted(column)} {kind}" for column, kind in types.items())
+            lake.execute(f"CREATE SCHEMA IF NOT EXISTS lake.{quoted(schema)}")
+            lake.execute(f"CREATE TABLE IF NOT EXISTS lake.{quoted(schema)}.{quoted(name)} ({columns})")
             of = f"schema => {_text(schema)}, table_name => {_text(name)}"
             lake.execute(f"CALL lake.set_option('data_inlining_row_limit', {inlined}, {of})")
 
@@ -205,7 +206,7 @@ class LakeTable(KeyedTable):
         there = dict(zip(relation.columns, map(str, relation.types), strict=True))
         lacking = self._lacking(there, self._types, widen=widen, last=last)
         for name in lacking if create else ():
-            lake.execute(f"ALTER TABLE {self._quoted} ADD COLUMN {_quoted(name)} {self._types[name]}")
+            lake.execute(f"ALTER TABLE {self._quoted} ADD COLUMN {quoted(name)} {self._types[name]}")
 
     @contextmanager
     def _saying(self, kind: type[InputError]) -> Iterator[None]:
@@ -258,10 +259,6 @@ def _is_kept(kind: pa.DataType) -> bool:
     if (pa.types.is_timestamp(kind) and kind.tz is not None) or pa.types.is_time64(kind):
         return str(kind.unit) != "ns"
     return not any(is_of(kind) for is_of in (pa.types.is_duration, pa.types.is_interval, pa.types.is_null))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _text(value: str) -> str:

@@ -130,7 +130,11 @@ def test_a_view_that_duckdb_computes_otherwise_fails_the_run(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", [["run", "shop.sql", "--explain"], ["explain", "shop.sql"]], ids=["run", "explain"])
-def test_the_plans_are_printed_and_nothing_is_written(beam_joins: Run, command: list[str]) -> None:
+def test_the_plans_are_printed_and_nothing_is_written(
+    beam_joins: Run, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary := tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
     shop()
     ran = beam_joins(*command)
     assert ran.code == 0
@@ -140,7 +144,7 @@ def test_the_plans_are_printed_and_nothing_is_written(beam_joins: Run, command: 
     ]
     assert "by_city -> by_city.jsonl\n" in ran.out
     assert "  table large: id, amount | key: id" in ran.out
-    assert not [*Path().glob("by_city*"), *Path().glob("orders*.jsonl")]
+    assert not [*Path().glob("by_city*"), *Path().glob("orders*.jsonl"), *temporary.iterdir()]
 
 
 VIEW = "CREATE VIEW v WITH (target = 'v.jsonl') AS SELECT * FROM orders"

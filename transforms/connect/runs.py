@@ -2,7 +2,7 @@
 
 from beam_joins.transforms.engine.construction.fingerprints import label_of
 from beam_joins.transforms.engine.construction.kept_views import KeptViews
-from beam_joins.transforms.engine.construction.run_hooks import before_run
+from beam_joins.transforms.engine.construction.run_hooks import before_run, empty_pipeline
 from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
 from beam_joins.transforms.engine.resumed.state_files import Handed, StateFiles
@@ -22,6 +22,7 @@ __all__ = [
     "StateFolder",
     "StoredTable",
     "before_run",
+    "empty_pipeline",
     "folder_for",
     "growing_partitions",
     "label_of",

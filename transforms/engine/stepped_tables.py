@@ -84,17 +84,17 @@ class _Node:
 
     def _called(self, fn: beam.DoFn, elements: Iterable[Any]) -> Iterator[Any]:
         """The elements that a function gives for elements, all of them in one bundle."""
-        given = {**self._transform.kwargs}
+        named = {**self._transform.kwargs}
         timed = [name for name, each in _parameters(fn.process) if each.default is beam.DoFn.TimestampParam]
         fn.start_bundle()
         for each in elements:
             time = each.timestamp if isinstance(each, WindowedValue) else MIN_TIMESTAMP
-            yield from fn.process(_value(each), *self._transform.args, **given, **dict.fromkeys(timed, time)) or ()
+            yield from fn.process(_value(each), *self._transform.args, **named, **dict.fromkeys(timed, time)) or ()
         yield from fn.finish_bundle() or ()
 
 
 class _Nodes(PipelineVisitor):
-    """Finds the transforms to evaluate; those within a ``Create`` are not."""
+    """Finds the transforms to evaluate; a ``Create`` is one, without the transforms within it."""
 
     def __init__(self) -> None:
         self.present: list[AppliedPTransform] = []

@@ -1,18 +1,29 @@
-"""Calls functions before the run of a pipeline and at its end, for which Beam has no hook.
+"""Calls functions before the run of a pipeline and at its end, for which Beam has no hook, and makes pipelines that may never run.
 
 Relies on, in Beam 2.66 to 2.77: the ``with`` block of a pipeline and users call ``run`` of the pipeline object and
 ``wait_until_finish`` of the result that it returns, each of which may be replaced in its object; a run whose state is
 terminal has ended.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pipeline import Pipeline
 from apache_beam.runners.runner import PipelineState
 
 _BEFORE = "_beam_joins_before_run"
+
+
+def empty_pipeline(options: PipelineOptions) -> Pipeline:
+    """A pipeline without the folder that Beam makes for transforms in other languages and removes at the end of a run: it would stay
+    where the pipeline does not run, or the process is killed.
+    """
+    pipeline = Pipeline(options=options)
+    os.rmdir(pipeline.local_tempdir)
+    return pipeline
 
 
 def around_run(pipeline: Pipeline, begin: Callable[[], None], end: Callable[[Any], None]) -> None:

@@ -80,8 +80,8 @@ class SteppedTurn(beam.DoFn):
         raise AssertionError("the pipeline of steps is not run")
 
     def step(self, before: Reached, elements: Iterable[Any], emitter: StepEmitter) -> tuple[list[Any], Reached]:
-        """The results of the rows of a step, and what is there after it. Raises ``ValueError`` if the notes say that the result cannot
-        be right.
+        """The results of the rows of a step, and what the transform has after it. Raises ``ValueError`` if the notes say that the
+        result cannot be right.
         """
         rows, notes = dict[str, list[pa.RecordBatch]](), dict(before.notes)
         for _, element in elements:
