@@ -4,14 +4,17 @@ import argparse
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import apache_beam as beam
 import pyarrow as pa
+import pyarrow.parquet as pq
 from apache_beam.io.parquetio import ReadFromParquetBatched, WriteToParquetBatched
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import runner
+from beam_joins import ChangeBatch, runner
 from beam_joins.pipelines.direct import direct_runner
 from beam_joins.pipelines.runners.runner import ENGINE
 from benchmarks.contestants.command import Task, parser, task
@@ -24,6 +27,20 @@ starts the job.
 """
 SPARK: Final = ("--runner=SparkRunner", "--spark_master_url=local[2]", "--driver_memory=2g")
 _TYPES: Final = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
+
+
+class Keep(beam.DoFn):
+    """Writes each batch of changes as a Parquet file, and gives the number of its changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def process(self, batch: ChangeBatch) -> Iterator[int]:
+        """Write a file, which appears whole."""
+        part = Path(self._folder, f"{uuid4().hex}.part")
+        pq.write_table(pa.Table.from_batches([batch.to_arrow()]), part)
+        part.rename(part.with_suffix(".parquet"))
+        yield len(batch)
 
 
 def add_runner(parser: argparse.ArgumentParser) -> None:

@@ -40,7 +40,7 @@ SETTINGS: Final = {
 }
 _SETTINGS_OF: Final[dict[Kind, dict[str, str]]] = {"wide-large": {"spark.sql.autoBroadcastJoinThreshold": "-1"}}
 _JVM: Final = "-XX:+UseParallelGC"
-_COMPILERS: Final = {"first": f"{_JVM} -XX:TieredStopAtLevel=1", "both": _JVM}
+COMPILERS: Final = {"first": f"{_JVM} -XX:TieredStopAtLevel=1", "both": _JVM}
 """The JVM's options: with the first compiler alone Spark starts sooner, with both it works faster from some seconds of work on."""
 
 
@@ -261,7 +261,7 @@ def compute(asked: Task, compilers: str) -> None:
     os.environ["JAVA_HOME"] = str(find_java().resolve().parent.parent)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     work = WORKS[asked.work]
-    settings = {**SETTINGS, **_SETTINGS_OF.get(work.kind, {}), "spark.driver.extraJavaOptions": _COMPILERS[compilers]}
+    settings = {**SETTINGS, **_SETTINGS_OF.get(work.kind, {}), "spark.driver.extraJavaOptions": COMPILERS[compilers]}
     session = SparkSession.builder.master("local[2]").config(map=dict(settings)).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     read = [_read(session, asked, table) for table in work.tables]
@@ -290,7 +290,7 @@ def _read(session: SparkSession, asked: Task, table: str) -> DataFrame:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     options = parser("pyspark_sql")
-    options.add_argument("--compilers", choices=tuple(_COMPILERS), default="first", help="of the JVM (default: %(default)s)")
+    options.add_argument("--compilers", choices=tuple(COMPILERS), default="first", help="of the JVM (default: %(default)s)")
     parsed = options.parse_args(argv)
     compute(task(parsed), parsed.compilers)
     return 0

@@ -40,6 +40,16 @@ class Comparison:
         return f"{self.missing:,} missing and {self.extra:,} extra rows, the first {self.first}"
 
 
+def answer(connection: duckdb.DuckDBPyConnection, query: str, folder: Path) -> dict[str, str]:
+    """Write DuckDB's answer to a query into a folder; gives the columns to compare it by, with their SQL types: floating-point
+    numbers are compared in seven digits.
+    """
+    connection.execute(f"create table answer as {query}")
+    connection.execute(f"copy answer to '{folder}/part.parquet' (format parquet)")
+    types = {name: type_ for name, type_, *_ in connection.execute("describe answer").fetchall()}
+    return {name: "float" if type_ == "DOUBLE" else type_ for name, type_ in types.items()}
+
+
 def compare(reference: Path, result: Path, columns: Mapping[str, str], *, retracts: Retracts = "") -> Comparison:
     """Compare the files under two folders, Parquet or JSON lines, by these columns with their SQL types.
 

@@ -40,7 +40,7 @@ def run(module: str, arguments: Sequence[str], *, limit: float, environment: Env
     """
     environment = environment or Environment()
     command = [environment.python, "-m", module, *arguments]
-    variables = {**os.environ, **environment.variables}
+    variables = {**of_programs(), **environment.variables}
     with tempfile.TemporaryFile() as errors:
         begin, busy = time.monotonic(), _busy_seconds()
         # A session of its own, so that all that it leaves behind can be ended with it.
@@ -55,6 +55,11 @@ def run(module: str, arguments: Sequence[str], *, limit: float, environment: Env
     others = max(busy - used, 0.0) / (seconds * (os.cpu_count() or 1))
     # The last moments of a process are not seen; a short run has little else.
     return Run(seconds, jvm, python, others if seconds > _TOO_SHORT_TO_TELL else 0.0, used)
+
+
+def of_programs() -> dict[str, str]:
+    """The environment variables of a program: Python keeps the bytecode of modules, as where a package is installed."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _watch(started: subprocess.Popen[bytes], begin: float, limit: float) -> tuple[int, int, float]:

@@ -1,84 +1,126 @@
-"""Measures views of Nexmark's queries over bounded events, next to DuckDB's answer: ``python -m benchmarks.nexmark``.
+"""Measures views of Nexmark's queries next to DuckDB's answer and to Flink SQL: ``python -m benchmarks.nexmark``.
 
-A figure is the number of events by the processor seconds of a process behind its start, which is that of the same query on a
-hundred events. Each answer is compared with DuckDB's, row by row.
+On Spark and the direct runner the events are bounded; on Flink they have no end, as in Flink SQL's streaming job, with and without its
+mini-batches. A figure is the number of events by the processor seconds of all processes behind their start, which is that of the same
+query on a hundred events. Each answer is compared with DuckDB's, row by row.
 """
 
 import argparse
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
-import duckdb
-
-from benchmarks.contestants.beam_pipeline import RUNNERS
+from benchmarks.contestants.duckdb_sql import connect
+from benchmarks.harness.comparison import answer, compare
+from benchmarks.harness.environments import Unavailable, provide
+from benchmarks.harness.figures import Run
 from benchmarks.harness.process import ContestantFailed, run
 from benchmarks.nexmark.auctions import write
+from benchmarks.nexmark.by_hand import BY_HAND
 from benchmarks.nexmark.queries import QUERIES
 
 _TINY: Final = 100
-_LIMIT_SECONDS: Final = 1_200
+_LIMIT_SECONDS: Final = 1_200.0
+_JOB, _SQL_JOB = "benchmarks.nexmark.job", "benchmarks.nexmark.flink_sql_job"
+_BY_HAND: Final = "--by-hand"
+_CHANGES_NET: Final = """
+copy (select unnest(new) from '{out}/changes/*.parquet' where new is not null
+    except all select unnest(old) from '{out}/changes/*.parquet' where old is not null)
+to '{out}/rows/part.parquet' (format parquet)
+"""
+
+CONTESTANTS: Final = {
+    "Spark": (_JOB, ["--runner=SparkRunner"]),
+    "direct runner": (_JOB, ["--runner=DirectRunner"]),
+    "direct runner, by hand": (_JOB, ["--runner=DirectRunner", _BY_HAND]),
+    "Flink, unbounded": (_JOB, ["--runner=FlinkRunner"]),
+    "Flink SQL": (_SQL_JOB, []),
+    "Flink SQL, mini-batches": (_SQL_JOB, ["--mini-batches"]),
+}
 
 
-def answer(query: str, data: Path) -> Counter[tuple[str, ...]]:
-    """The rows that DuckDB gives."""
-    with duckdb.connect(config={"threads": 2}) as database:
-        database.execute("SET integer_division = true")
-        for table in sorted(path.name for path in data.iterdir()):
-            database.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{data}/{table}/*.parquet')")
-        return _bag(database.execute(QUERIES[query]).fetchall())
+class Contest:
+    """The queries over so many events, in a folder."""
+
+    def __init__(self, events: int, folder: Path, directory: Path) -> None:
+        self.events, self._folder, self._directory = events, folder, directory
+        write(folder / "data", events)
+
+    def run(self, query: str, contestant: str) -> tuple[Run, Path]:
+        """The run of a query, and the folder with its result.
+
+        Raises:
+            ContestantFailed: it has failed.
+            Unavailable: Flink cannot be installed here.
+        """
+        module, options = CONTESTANTS[contestant]
+        is_sql = module == _SQL_JOB
+        environment = provide("flink" if is_sql else "", self._directory)
+        out = Path(tempfile.mkdtemp(dir=self._folder))
+        asked = [f"--query={query}", f"--data={self._folder / 'data'}", f"--out={out}", *options]
+        asked += [] if is_sql else [f"--events={self.events}"]
+        return run(module, asked, limit=_LIMIT_SECONDS, environment=environment), out
+
+    def rows(self, query: str, contestant: str, out: Path) -> int:
+        """The number of rows of a result. Raises ContestantFailed where they are not DuckDB's."""
+        expected = self._folder / query
+        expected.mkdir(exist_ok=True)
+        with connect() as database:
+            if (out / "changes").exists():
+                (out / "rows").mkdir()
+                database.execute(_CHANGES_NET.format(out=out))
+                out /= "rows"
+            database.execute("set integer_division = true")
+            for table in (self._folder / "data").iterdir():
+                database.execute(f"create view {table.name} as select * from read_parquet('{table}/*.parquet')")
+            columns = answer(database, QUERIES[query], expected)
+        is_sql = CONTESTANTS[contestant][0] == _SQL_JOB
+        compared = compare(expected, out, columns, retracts="debezium" if is_sql else "")
+        if not compared.same:
+            raise ContestantFailed(str(compared))
+        return compared.rows
 
 
-def measured(query: str, runner: str, data: Path, folder: Path) -> tuple[float, float]:
-    """The processor seconds and the seconds of a query. Raises ContestantFailed, also for rows that are not DuckDB's."""
-    out = Path(tempfile.mkdtemp(dir=folder))
-    ran = run(
-        "benchmarks.nexmark.job", [f"--query={query}", f"--data={data}", f"--out={out}", f"--runner={runner}"], limit=_LIMIT_SECONDS
-    )
-    files = [*out.glob("*.parquet")]
-    kept = _bag(duckdb.sql(f"SELECT * FROM read_parquet('{out}/*.parquet')").fetchall()) if files else Counter()
-    expected = answer(query, data)
-    if kept != expected:
-        raise ContestantFailed(f"{(kept - expected).total():,} rows that DuckDB has not, {(expected - kept).total():,} rows less")
-    return ran.processor, ran.seconds
+def _takes_part(query: str, contestant: str) -> bool:
+    return _BY_HAND not in CONTESTANTS[contestant][1] or query in BY_HAND
 
 
-def _bag(rows: Sequence[Sequence[Any]]) -> Counter[tuple[str, ...]]:
-    """Rows whose numbers are compared in ten digits: the mean of whole numbers is one of floating point."""
-    return Counter(tuple(f"{each:.10g}" if isinstance(each, float) else str(each) for each in row) for row in rows)
+def line(query: str, contestant: str, tiny: Contest, whole: Contest, rounds: int) -> str:
+    """A line of the table. Raises ContestantFailed and Unavailable."""
+    starts = [tiny.run(query, contestant)[0] for _ in range(rounds)]
+    runs, outs = zip(*(whole.run(query, contestant) for _ in range(rounds)), strict=True)
+    rows = {whole.rows(query, contestant, out) for out in outs}.pop()
+    work = median(ran.processor for ran in runs) - median(ran.processor for ran in starts)
+    times = " | ".join(f"{median(ran.seconds for ran in each):.1f} s" for each in (starts, runs))
+    return f"| {query} | {contestant} | {rows:,} | {times} | {whole.events / max(work, 0.01):,.0f} |"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print a line a query and runner; returns 1 if an answer is another."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Print a line a query and contestant; returns 1 if an answer is another."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--queries", nargs="+", choices=QUERIES, default=[*QUERIES])
-    parser.add_argument("--runners", nargs="+", choices=RUNNERS, default=[*RUNNERS])
+    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=[*CONTESTANTS])
+    parser.add_argument("--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where Flink is kept")
     args = parser.parse_args(argv)
     failed = False
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        for events in (_TINY, args.events):
-            write(folder / f"{events}", events)
-        print("| query | runner | rows | start-up | total | events a second and core |\n|---|---|---|---|---|---|", flush=True)
-        for query in args.queries:
-            rows = answer(query, folder / f"{args.events}").total()
-            for runner in args.runners:
+    with tempfile.TemporaryDirectory() as folder:
+        tiny, whole = (Contest(events, Path(folder, f"{events}"), args.data.resolve()) for events in (_TINY, args.events))
+        print("| query | contestant | rows | start-up | total | events a second and core |\n|---|---|---|---|---|---|", flush=True)
+        for query, contestant in product(args.queries, args.contestants):
+            if _takes_part(query, contestant):
                 try:
-                    starts = [measured(query, runner, folder / f"{_TINY}", folder) for _ in range(args.rounds)]
-                    whole = [measured(query, runner, folder / f"{args.events}", folder) for _ in range(args.rounds)]
+                    print(line(query, contestant, tiny, whole, args.rounds), flush=True)
+                except Unavailable as error:
+                    print(f"| {query} | {contestant} | skipped: {error} |", flush=True)
                 except ContestantFailed as error:
                     failed = True
-                    print(f"| {query} | {runner} | {error} |", flush=True)
-                    continue
-                work = median(used for used, _ in whole) - median(used for used, _ in starts)
-                times = " | ".join(f"{median(seconds for _, seconds in each):.1f} s" for each in (starts, whole))
-                print(f"| {query} | {runner} | {rows:,} | {times} | {args.events / max(work, 0.01):,.0f} |", flush=True)
+                    print(f"| {query} | {contestant} | {error} |", flush=True)
     return int(failed)
 
 

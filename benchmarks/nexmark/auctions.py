@@ -84,7 +84,7 @@ def draw(events: int) -> dict[str, pa.Table]:
             }
         ),
         "side": pa.table(
-            {"id": np.arange(SIDE_ROWS), "value": [f"value {n}" for n in range(SIDE_ROWS)], "seq": np.full(SIDE_ROWS, -1)}
+            {"id": np.arange(SIDE_ROWS), "label": [f"label {n}" for n in range(SIDE_ROWS)], "seq": np.full(SIDE_ROWS, -1)}
         ),
     }
 

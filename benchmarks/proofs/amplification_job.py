@@ -13,7 +13,7 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from beam_joins import ForeignKeyJoin, SumTable, TableFromChangelog
 from beam_joins.io import ReadParquet
-from benchmarks.proofs.bank_job import Keep
+from benchmarks.contestants.beam_pipeline import Keep
 
 
 def build(pipeline: beam.Pipeline, data: Path, out: Path) -> None:
@@ -28,7 +28,7 @@ def build(pipeline: beam.Pipeline, data: Path, out: Path) -> None:
     joined = (rows, rates) | "join" >> ForeignKeyJoin({"part": "left.part", "number": product}, foreign_key="rate_id", broadcast=False)
     sums = joined | "sums" >> SumTable(group_by="part", of="number")
     out.mkdir(parents=True, exist_ok=True)
-    _ = sums | "keep" >> beam.ParDo(Keep(str(out)))
+    _ = sums | "keep" >> beam.ParDo(Keep(out))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

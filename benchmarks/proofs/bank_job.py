@@ -3,7 +3,6 @@
 import argparse
 import logging
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ from uuid import uuid4
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import PCollection
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
@@ -22,17 +20,16 @@ from beam_joins import ChangeBatch, SumTable, TableFromChangelog, TableTableJoin
 from beam_joins.io import ReadParquet
 from beam_joins.pipelines.changelogs.event_time import EventTime
 from beam_joins.pipelines.changelogs.source_reads import Follow
-from beam_joins.pipelines.flink import flink_job
 from beam_joins.transforms.engine.construction.arrow_input import as_arrow
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-from benchmarks.contestants.beam_pipeline import SPARK
+from benchmarks.contestants.beam_pipeline import SPARK, Keep
+from benchmarks.contestants.flink_pipeline import run_until
 from benchmarks.proofs.transactions import SCHEMA, Arrivals
 
 RUNNERS: Final = ("DirectRunner", "SparkRunner", "FlinkRunner")
 SEQUENCES: Final = {"id": "id", "time": None}
 """What the positions are: the numbers of the transactions, a sequence, or their seconds."""
 RESULTS: Final = ("balances", "totals")
-_FLINK: Final = ("--runner=FlinkRunner", "--streaming")
 _OUT_OF_ORDERNESS: Final = 11
 _QUIET_SECONDS: Final = 60.0
 
@@ -57,25 +54,12 @@ def _all_of_them(balances: pa.RecordBatch) -> pa.Array:
     return pc.multiply(balances["balance"], 0)
 
 
-class Keep(beam.DoFn):
-    """Writes each batch as a Parquet file."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def process(self, batch: ChangeBatch) -> None:
-        """Write a file, which appears whole."""
-        part = Path(self._folder, f"{uuid4().hex}.part")
-        pq.write_table(pa.Table.from_batches([batch.to_arrow()]), part)
-        part.rename(part.with_suffix(".parquet"))
-
-
 def build(rows: PCollection[Any], positions: str, out: Path) -> None:
     """The bank from transactions to files of both tables."""
     for name, table in bank(rows, positions).items():
         folder = out / name
         folder.mkdir(parents=True, exist_ok=True)
-        _ = table | f"keep {name}" >> beam.ParDo(Keep(str(folder)))
+        _ = table | f"keep {name}" >> beam.ParDo(Keep(folder))
 
 
 def bounded(data: Path, out: Path, positions: str, runner_name: str, options: Sequence[str], state: Path | None) -> None:
@@ -107,34 +91,22 @@ def _bounded(pipeline: beam.Pipeline, data: Path, out: Path, positions: str, sta
 
 def unbounded(path: Path, out: Path, positions: str, options: Sequence[str]) -> None:
     """Run without an end on Flink, and cancel the job when no result has come for a minute."""
-    with runner(PipelineOptions([*_FLINK, *options])) as ready:
-        pipeline = beam.Pipeline(options=ready)
-        follow = beam.ParDo(Follow(Arrivals(str(path)), EventTime.of(_OUT_OF_ORDERNESS, None))).with_output_types(pa.RecordBatch)
-        rows = pipeline | beam.Create(["transactions"], reshuffle=False) | "follow" >> follow
+    last, seen = time.monotonic(), 0
+
+    def follow(pipeline: beam.Pipeline) -> None:
+        read = beam.ParDo(Follow(Arrivals(str(path)), EventTime.of(_OUT_OF_ORDERNESS, None))).with_output_types(pa.RecordBatch)
+        rows = pipeline | beam.Create(["transactions"], reshuffle=False) | "follow" >> read
         rows.is_bounded = False
         build(as_arrow(rows, SCHEMA), positions, out)
-        result: Any = pipeline.run()
-        job = flink_job(result, ready)
-        failed: list[BaseException] = []
-        waiting = threading.Thread(target=_wait, args=(result, failed), daemon=True)
-        waiting.start()
-        last, seen = time.monotonic(), 0
-        while not failed and time.monotonic() < last + _QUIET_SECONDS:
-            time.sleep(1)
-            files = sum(1 for name in RESULTS for _ in (out / name).glob("*.parquet"))
-            if files > seen or not files:
-                last, seen = time.monotonic(), files
-        if failed:
-            raise failed[0]
-        job.cancel()
-        waiting.join(_QUIET_SECONDS)
 
+    def is_quiet() -> bool:
+        nonlocal last, seen
+        files = sum(1 for name in RESULTS for _ in (out / name).glob("*.parquet"))
+        if files > seen or not files:
+            last, seen = time.monotonic(), files
+        return time.monotonic() > last + _QUIET_SECONDS
 
-def _wait(result: Any, failed: list[BaseException]) -> None:
-    try:
-        result.wait_until_finish()
-    except BaseException as error:
-        failed.append(error)
+    run_until(follow, is_quiet, options)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,13 +16,12 @@ from beam_joins.pipelines.commands.command_spec import CHANGES, TO
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.incremental_runs import Arrived, Ended, IncrementalRuns
 from beam_joins.pipelines.commands.program import program
-from beam_joins.pipelines.commands.rounds import repeated
+from beam_joins.pipelines.commands.rounds import repeated, settled
 from beam_joins.pipelines.commands.summary import LATE
 from beam_joins.pipelines.commands.write_json import STDOUT, write_json
 from beam_joins.pipelines.results.counts import add_up
 from beam_joins.pipelines.runners.runner_setup import runner, workers_for
 
-_LOOK_SECONDS: Final = 0.1
 _LOOKS: Final = 20
 
 
@@ -79,16 +78,14 @@ def follow(
 
 
 def _arrived(runs: IncrementalRuns, last: set[str], interruption: Interruption) -> Arrived:
-    """The existing files of each input; if one is new, those that come right behind it too, as they may belong
-    together.
-    """
-    for _ in range(_LOOKS):
-        arrived = runs.arrived()
-        if (now := _paths(arrived)) <= last:
-            break
-        last = now
-        interruption.wait(_LOOK_SECONDS)
-    return arrived
+    """The existing files of each input."""
+
+    def shows_more(arrived: Arrived) -> bool:
+        nonlocal last
+        before, last = last, _paths(arrived)
+        return not last <= before
+
+    return settled(runs.arrived, shows_more, interruption, looks=_LOOKS)
 
 
 def _paths(arrived: Arrived) -> set[str]:

@@ -4,7 +4,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -18,15 +18,14 @@ from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.processed_files import NewFiles
 from beam_joins.pipelines.changelogs.reader_memory import takes_whole_files
 from beam_joins.pipelines.commands.program import program
-from beam_joins.pipelines.commands.rounds import repeated
+from beam_joins.pipelines.commands.rounds import repeated, settled
 from beam_joins.pipelines.runners.runner_setup import runner
 from beam_joins.pipelines.sql.change_counts import CountChanges, change_counts
 from beam_joins.pipelines.sql.sql_pipeline import KeptRelation, build
 from beam_joins.pipelines.sql.sql_script import Statement
 from beam_joins.transforms.connect.runs import ReplayOptions, StateFolder, empty_pipeline, folder_for
 
-_LOOK_SECONDS: Final = 0.1
-_LOOKS: Final = 3
+_LOOKS: Final = 4
 _VERIFY: Final = "verify"
 """The folder below that of a state with the rows by which runs are verified."""
 _NOTHING_NEW: Final = "nothing new: nothing to do"
@@ -137,16 +136,26 @@ class SqlRuns:
         """The pipeline of a round. Where it sees new files it is built again, as files belong together of which some come a moment
         later. Raises :class:`NoFile`.
         """
-        if arrivals is not None:
-            arrivals.next_look()
-            for _ in range(_LOOKS):
-                before = arrivals.are_unknown
-                with suppress(NoFile):
-                    built = self._built(options, folder, arrivals)
-                    if arrivals.are_unknown <= before:
-                        return built
-                interruption.wait(_LOOK_SECONDS)
-        return self._built(options, folder, arrivals)
+        if arrivals is None:
+            return self._built(options, folder)
+        arrivals.next_look()
+        before = set[str]()
+
+        def look() -> _Built | NoFile:
+            nonlocal before
+            before = arrivals.are_unknown
+            try:
+                return self._built(options, folder, arrivals)
+            except NoFile as absent:
+                return absent
+
+        def shows_more(seen: _Built | NoFile) -> bool:
+            return isinstance(seen, NoFile) or not arrivals.are_unknown <= before
+
+        seen = settled(look, shows_more, interruption, looks=_LOOKS)
+        if isinstance(seen, NoFile):
+            raise seen
+        return seen
 
     def _built(self, options: PipelineOptions, folder: str, arrivals: NewFiles | None = None) -> _Built:
         """The pipeline of a run; ``folder`` is one for temporary files."""

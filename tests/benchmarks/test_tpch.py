@@ -11,7 +11,7 @@ import pytest
 
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.orders import main as orders
-from benchmarks.tpch import OPTIONS, main, write_tpch
+from benchmarks.tpch.changelogs import OPTIONS, main, write_tpch
 
 ORDER = (
     "o_orderkey",
@@ -143,5 +143,5 @@ def test_without_tpchgen_it_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     assert main(["--out", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == "python -m benchmarks.tpch: tpchgen-cli is not installed: pip install tpchgen-cli\n"
+    assert capsys.readouterr().err == "python -m benchmarks.tpch.changelogs: tpchgen-cli is not installed: pip install tpchgen-cli\n"
     assert list(tmp_path.iterdir()) == []

@@ -12,20 +12,10 @@ import pytest
 from apache_beam.testing.util import assert_that
 
 from beam_joins import TableToChanges, View, content, views
+from benchmarks.tpch.queries import KEYS, QUERIES
 from tests.reference.random_sql import bag
-from tests.reference.tpch_queries import QUERIES
 from tests.transforms.changelog_tables import changelog_tables
 
-KEYS = {
-    "region": ["r_regionkey"],
-    "nation": ["n_nationkey"],
-    "supplier": ["s_suppkey"],
-    "customer": ["c_custkey"],
-    "part": ["p_partkey"],
-    "partsupp": ["ps_partkey", "ps_suppkey"],
-    "orders": ["o_orderkey"],
-    "lineitem": ["l_orderkey", "l_linenumber"],
-}
 PARTS = 10
 
 

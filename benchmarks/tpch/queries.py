@@ -1,6 +1,29 @@
 """The 22 queries of the TPC-H specification with its validation parameters, without ORDER BY and LIMIT."""
 
+import re
 from typing import Final
+
+KEYS: Final = {
+    "region": ["r_regionkey"],
+    "nation": ["n_nationkey"],
+    "supplier": ["s_suppkey"],
+    "customer": ["c_custkey"],
+    "part": ["p_partkey"],
+    "partsupp": ["ps_partkey", "ps_suppkey"],
+    "orders": ["o_orderkey"],
+    "lineitem": ["l_orderkey", "l_linenumber"],
+}
+"""The primary key of each table."""
+RESULT_KEYS: Final = {
+    1: ["l_returnflag", "l_linestatus"],
+    3: ["l_orderkey"],
+    4: ["o_orderpriority"],
+    5: ["n_name"],
+    10: ["c_custkey"],
+    12: ["l_shipmode"],
+    18: ["o_orderkey"],
+}
+"""The columns of the result by which its rows differ, of some queries with groups."""
 
 QUERIES: Final[dict[int, str]] = {
     1: """
@@ -171,3 +194,12 @@ QUERIES: Final[dict[int, str]] = {
                 AND NOT EXISTS (SELECT * FROM orders WHERE o_custkey = c_custkey)) AS custsale
         GROUP BY cntrycode""",
 }
+
+
+def tables_of(query: int) -> list[str]:
+    """The tables that a query reads.
+
+    >>> tables_of(3)
+    ['customer', 'orders', 'lineitem']
+    """
+    return [table for table in KEYS if re.search(rf"\b{table}\b", QUERIES[query])]

@@ -1,4 +1,4 @@
-"""TPC-H's orders and customers as two changelogs: ``python -m benchmarks.tpch --scale 0.1 --out DIR``.
+"""TPC-H's orders and customers as two changelogs: ``python -m benchmarks.tpch.changelogs --scale 0.1 --out DIR``.
 
 The rows are those that ``tpchgen-cli`` (a PyPI package) writes; what happens to them follows from their keys
 alone, so the same scale gives the same changelogs every time:
@@ -21,7 +21,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.sample.sample_files import JsonLines, SampleFiles
@@ -54,7 +54,7 @@ def write_tpch(directory: Path, *, scale: float) -> SampleFiles:
     directory.mkdir(parents=True, exist_ok=True)
     files = SampleFiles(directory / "orders.jsonl", directory / "customers.jsonl")
     with appear_whole(*files) as ((order_file, customer_file), tables):
-        _generate(tables, scale)
+        generate(tables, scale, form="csv", tables=("orders", "customer"))
         order_lines, customer_lines = JsonLines(order_file), JsonLines(customer_file)
         _write(order_lines, _rows(tables / "orders.csv"), order_changes)
         _write(customer_lines, _rows(tables / "customer.csv"), customer_changes)
@@ -118,12 +118,15 @@ def _change(op: str, row: Row, day: dt.date, key: int) -> Row:
     return {**row, "op": op, "commit": commit, "at": f"{day.isoformat()}T00:00:00Z"}
 
 
-def _generate(directory: Path, scale: float) -> None:
+def generate(directory: Path, scale: float, *, form: Literal["csv", "parquet"], tables: Sequence[str]) -> None:
+    """Have ``tpchgen-cli`` write tables into a folder, a file each. Raises InputError where it is not installed or refuses the
+    scale.
+    """
     program = shutil.which("tpchgen-cli", path=sysconfig.get_path("scripts")) or shutil.which("tpchgen-cli")
     if program is None:
         raise InputError("tpchgen-cli is not installed: pip install tpchgen-cli")
     made = subprocess.run(
-        [program, "csv", "--scale-factor", str(scale), "--tables", "orders,customer", "--output-dir", str(directory)],
+        [program, form, "--scale-factor", str(scale), "--tables", ",".join(tables), "--output-dir", str(directory)],
         capture_output=True,
         text=True,
         check=False,
@@ -147,9 +150,9 @@ def _write(lines: JsonLines, rows: Iterable[Row], changes: Callable[[Row], Itera
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.tpch",
+        prog="python -m benchmarks.tpch.changelogs",
         description="Turn TPC-H's orders and customers (tpchgen-cli) into two changelogs for python -m pipelines.orders.",
-        epilog="example: python -m benchmarks.tpch --scale 0.1 --out tpch",
+        epilog="example: python -m benchmarks.tpch.changelogs --scale 0.1 --out tpch",
     )
     parser.add_argument("--scale", type=float, default=0.1, metavar="FACTOR", help="TPC-H's scale factor (default: %(default)s)")
     parser.add_argument(
@@ -161,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         files = write_tpch(options.out, scale=options.scale)
     except (InputError, OSError) as error:
-        print(f"python -m benchmarks.tpch: {error}", file=sys.stderr)
+        print(f"python -m benchmarks.tpch.changelogs: {error}", file=sys.stderr)
         return 2
     for path in files:
         print(f"{path}  {path.stat().st_size:,} bytes")
