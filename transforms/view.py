@@ -30,7 +30,7 @@ from beam_joins.transforms.many_to_many_join import ManyToManyJoin
 from beam_joins.transforms.map_table import MapTable
 from beam_joins.transforms.table_table_join import TableTableJoin
 from beam_joins.transforms.union_tables import UnionTables
-from beam_joins.views.columns_needed import with_needed_columns
+from beam_joins.views.columns_needed import columns_of_tables, with_needed_columns
 from beam_joins.views.explained import explained
 from beam_joins.views.key_joins import KeyJoin, key_join
 from beam_joins.views.relations import (
@@ -47,6 +47,7 @@ from beam_joins.views.relations import table as table_relation
 from beam_joins.views.row_keys import joined_by, row_key
 from beam_joins.views.sql_query import IbisTable, require_select, sql, text_of_query
 
+_UNPLANNED: Final = "the plan of SQL depends on the tables: apply the view first, or give View(views.sql(query, tables))"
 _MIRRORED: Final[dict[How, How]] = {"inner": "inner", "left": "right", "right": "left", "outer": "outer"}
 
 
@@ -98,8 +99,16 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
         known when the view has been applied to tables; raises ``ValueError`` before.
         """
         if self._planned is None:
-            raise ValueError("the plan of SQL depends on the tables: apply the view first, or give View(views.sql(query, tables))")
+            raise ValueError(_UNPLANNED)
         return explained(self._planned)
+
+    def columns_read(self) -> dict[str, list[str]]:
+        """The columns that the query reads, by table. Of SQL they are known when the view has been applied to tables; raises
+        ``ValueError`` before.
+        """
+        if self._planned is None:
+            raise ValueError(_UNPLANNED)
+        return columns_of_tables(self._planned)
 
     def display_data(self) -> dict[str, Any]:
         """The query."""

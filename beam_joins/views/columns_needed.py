@@ -1,6 +1,6 @@
 """Views without the columns that nobody needs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import singledispatch
 from typing import Any
 
@@ -29,6 +29,29 @@ def with_needed_columns(relation: Relation) -> Relation:
       table shops: city
     """
     return _with(relation, relation.schema.names)
+
+
+def columns_of_tables(relation: Relation) -> dict[str, list[str]]:
+    """The columns that somebody needs, by table.
+
+    >>> import pyarrow as pa
+    >>> from beam_joins import views
+    >>> shops = views.table("shops", pa.schema({"id": pa.int64(), "city": pa.string(), "note": pa.string()}), key="id")
+    >>> columns_of_tables(shops.aggregate({"shops": "count()"}, group_by="city"))
+    {'shops': ['city']}
+    """
+    read = dict[str, list[str]]()
+    for node in _tables_of(with_needed_columns(relation)):
+        needed = {*read.get(node.name, ()), *node.columns}
+        read[node.name] = [field.name for field in node.of_table if field.name in needed]
+    return read
+
+
+def _tables_of(relation: Relation) -> Iterator[TableNode]:
+    if isinstance(relation, TableNode):
+        yield relation
+    for each in relation.inputs:
+        yield from _tables_of(each)
 
 
 @singledispatch

@@ -40,7 +40,7 @@ class GroupedRows(ResultRows):
     @cached_property
     def table_type(self) -> TableType:
         """The types of the groups and of their aggregates, in typed columns. Raises InputError."""
-        rows = ungrouped_rows(self.job).table_type.value
+        rows = self._before.table_type.value
         aggregated = [name for name in self.groups.read if name not in self.groups.by]
         for option, columns in (("--group-by", self.groups.by), ("--aggregate", aggregated)):
             if absent := [name for name in columns if rows.get_field_index(name) < 0]:
@@ -60,6 +60,11 @@ class GroupedRows(ResultRows):
             texts = [name for name in aggregated if is_text(rows.field(name).type)]
             typed = f"; '{texts[0]}' is text: if it has numbers, {self._declared(texts[0], 'double')}" if texts else ""
             raise InputError(f"--aggregate: {sentence}{typed}") from error
+
+    @cached_property
+    def _before(self) -> ResultRows:
+        """The rows that are grouped."""
+        return ungrouped_rows(self.job)
 
     def _source(self, name: str) -> tuple[Changelog, str] | None:
         """The changelog of a column of the rows, and the column's name there; ``None`` for a computed one."""
@@ -95,7 +100,7 @@ class GroupedRows(ResultRows):
     def made_of(self, rows: PCollection[Any]) -> tuple[PCollection[Any], PCollection[Any]]:
         """The table of the groups of these rows, and the counts of rows in no group."""
         if read := self.groups.read:
-            columns = versioned(", ".join(read))(_columns_of(ungrouped_rows(self.job).typed, read))
+            columns = versioned(", ".join(read))(_columns_of(self._before.typed, read))
             rows |= "Columns of groups" >> MapTable(vectorized(built_in("columns of groups")(columns)))
         made = rows | "Groups" >> self._transform().with_outputs()
         return made.table, made.dropped | "Tally groups" >> beam.ParDo(TallyDropped(GROUPS))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
@@ -12,8 +13,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins import View, io
 from beam_joins.errors import InputError
 from beam_joins.pipelines.sql.sql_script import DeclaredColumn, DeclaredTable, DeclaredView, Statement
-from beam_joins.pipelines.systems.kafka.kafka_address import kafka_address
-from beam_joins.pipelines.systems.postgres.postgres_address import postgres_address
+from beam_joins.pipelines.systems.inputs import InputAddress, input_at
 from beam_joins.pipelines.systems.targets import TARGETS, target_at
 from beam_joins.pipelines.yaml.options import options_of
 from beam_joins.transforms.connect.tables import table_type
@@ -23,14 +23,15 @@ _SOURCES: Final = "source = '...', or snapshots = '...' for whole exports"
 
 
 class KeptRelation(NamedTuple):
-    """A table or a view of a file in a pipeline; of a view the query, the plan, and where its changes go, which is empty where only
-    others read it.
+    """A table or a view of a file in a pipeline; of a view the query, the plan, the columns that it reads, by relation, and where
+    its changes go, which is empty where only others read it.
     """
 
     name: str
     table: PCollection[Any]
     query: str = ""
     plan: str = ""
+    reads: Mapping[str, Sequence[str]] = MappingProxyType({})
     target: str = ""
 
 
@@ -92,18 +93,26 @@ def _kept(view: DeclaredView, read: Mapping[str, PCollection[Any]]) -> KeptRelat
         _ = table | f"Write {view.name}" >> writer_of(target, options, table_type(table).key_names)
     elif options:
         raise ValueError(f"{next(iter(options))}: only a view with a target has options of a writer")
-    return KeptRelation(view.name, table, view.query, transform.explain(), "" if target is None else str(target))
+    to = "" if target is None else str(target)
+    return KeptRelation(view.name, table, view.query, transform.explain(), transform.columns_read(), to)
+
+
+def unread_columns(relations: Sequence[KeptRelation]) -> dict[str, list[str]]:
+    """The columns of tables that no view reads, and that are not of the key, by table."""
+    unread = dict[str, list[str]]()
+    for each in relations:
+        if not each.query:
+            of_table = table_type(each.table)
+            read = {*of_table.key_names, *(name for view in relations for name in view.reads.get(each.name, ()))}
+            if names := [field.name for field in of_table.value_column if field.name not in read]:
+                unread[each.name] = names
+    return unread
 
 
 def reader_of(table: DeclaredTable) -> beam.PTransform[Any, Any]:
     """The public reader of a table. Raises ``ValueError``."""
     options = dict(table.options)
-    sources = [options.pop(name, None) for name in ("source", "snapshots")]
-    if (sources[0] is None) == (sources[1] is None):
-        raise ValueError(f"give the table {table.name!r} {_SOURCES}")
-    name, given = _source(str(sources[0])) if sources[0] is not None else ("ReadSnapshots", {"path": str(sources[1])})
-    if name == "ReadChangelog" and "format" in options:
-        name = "ReadChangeEvents"
+    name, given = _input(table.name, options.pop("source", None), options.pop("snapshots", None), has_format="format" in options)
     of_table = dict[str, Any]()
     if table.key:
         of_table["key"] = table.key[0] if len(table.key) == 1 else list(table.key)
@@ -114,21 +123,13 @@ def reader_of(table: DeclaredTable) -> beam.PTransform[Any, Any]:
     return _made(name, given | of_table, options)
 
 
-def _source(address: str) -> tuple[str, dict[str, Any]]:
-    """The reader of an address, and the options that the address has."""
-    if address.startswith(("postgres://", "postgresql://")):
-        slot = postgres_address(address)
-        table = {"table": slot.table} if slot.table else {}
-        return "ReadPostgres", {"conninfo": slot.conninfo, "slot": slot.slot, "publication": slot.publication or None, **table}
-    if address.startswith("kafka://"):
-        topic = kafka_address(address)
-        servers = topic.config.pop("bootstrap.servers")
-        named = {name: value for name, value in (("format", topic.format), ("table", topic.table)) if value}
-        config = {"config": topic.config} if topic.config else {}
-        return "ReadKafkaChangeEvents", {"topics": topic.topic, "bootstrap_servers": servers, "follow": False, **named, **config}
-    if address.startswith("delta:"):
-        return "ReadDelta", {"path": address.removeprefix("delta:")}
-    return "ReadChangelog", {"path": address}
+def _input(table: str, source: Any, snapshots: Any, *, has_format: bool) -> InputAddress:
+    if (source is None) == (snapshots is None):
+        raise ValueError(f"give the table {table!r} {_SOURCES}")
+    if snapshots is not None:
+        return InputAddress("ReadSnapshots", {"path": str(snapshots)})
+    of_files = "ReadChangeEvents" if has_format else "ReadChangelog"
+    return input_at(str(source)) or InputAddress(of_files, {"path": str(source)})
 
 
 def writer_of(target: str, options: Mapping[str, Any], key: tuple[str, ...]) -> beam.PTransform[Any, Any]:

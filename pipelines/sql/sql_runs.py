@@ -21,7 +21,7 @@ from beam_joins.pipelines.commands.program import program
 from beam_joins.pipelines.commands.rounds import repeated, settled
 from beam_joins.pipelines.runners.runner_setup import runner
 from beam_joins.pipelines.sql.change_counts import CountChanges, change_counts
-from beam_joins.pipelines.sql.sql_pipeline import KeptRelation, build
+from beam_joins.pipelines.sql.sql_pipeline import KeptRelation, build, unread_columns
 from beam_joins.pipelines.sql.sql_script import Statement
 from beam_joins.transforms.connect.runs import ReplayOptions, StateFolder, empty_pipeline, folder_for
 
@@ -81,9 +81,12 @@ class SqlRuns:
         self._statements, self._verifies = statements, verifies
 
     def explained(self) -> str:
-        """The plans of the views."""
+        """The plans of the views, and the columns that no view reads."""
         relations = build(empty_pipeline(PipelineOptions()), self._statements)
-        return "\n".join(f"{each.name}{f' -> {each.target}' if each.target else ''}\n{each.plan}\n" for each in relations if each.plan)
+        plans = [f"{each.name}{f' -> {each.target}' if each.target else ''}\n{each.plan}\n" for each in relations if each.plan]
+        kept = [f"{name}: no view reads {', '.join(names)}\n" for name, names in unread_columns(relations).items()]
+        remedy = ["A state keeps these columns for later views; a table that declares its columns has no others.\n"] if kept else []
+        return "\n".join([*plans, *kept, *remedy])
 
     def once(self, options: PipelineOptions) -> Iterator[str]:
         """Run once; gives lines about it."""

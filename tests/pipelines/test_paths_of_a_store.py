@@ -18,7 +18,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins import InputError, StateFolder, StateRefused, TableFromChangelog
 from beam_joins.io import ReadChangelog, ReadGrowingFiles, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines.base.paths import matching
-from beam_joins.pipelines.commands import follow
+from beam_joins.pipelines.commands import rounds
 from beam_joins.transforms.connect.files import open_file
 from beam_joins.transforms.engine.files import reachability, stored_files
 from tests.object_store import Forbidden, Store
@@ -136,13 +136,13 @@ def test_files_that_arrive_are_followed(beam_joins: Run, store: Store, files: No
     arriving = [json.dumps({**LEFT[0], "id": 9, "lsn": 9}).encode() + b"\n"]
 
     def wait(interruption: Any, seconds: float) -> None:
-        if seconds > follow._LOOK_SECONDS:  # between two rounds
+        if seconds > rounds._LOOK_SECONDS:  # between two rounds
             if arriving:
                 store.put("bucket://in/day/2.jsonl", arriving.pop())
             else:
                 interruption.by = 15
 
-    monkeypatch.setattr(follow.Interruption, "wait", wait)
+    monkeypatch.setattr(rounds.Interruption, "wait", wait)
     following = ["--state-dir=bucket://state/s", "--changes=bucket://out/c", "--follow", "--every=9m", "--whole-files"]
     ran = beam_joins("table", "--input=bucket://in/day", *following)
     assert [line.partition(", 0 late")[0] for line in ran.out.splitlines()] == [

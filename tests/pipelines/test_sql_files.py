@@ -147,6 +147,27 @@ def test_the_plans_are_printed_and_nothing_is_written(
     assert not [*Path().glob("by_city*"), *Path().glob("orders*.jsonl"), *temporary.iterdir()]
 
 
+def test_the_plans_say_which_columns_no_view_reads_and_a_later_view_reads_them(beam_joins: Run) -> None:
+    Path("shops.csv").write_text("id,city,note,memo,lsn\n1,Oslo,a,b,1\n2,Rome,c,d,2\n")
+    table = "CREATE TABLE shops WITH (source = 'shops.csv', key = 'id', sequence_by = 'lsn', except_columns = 'lsn');\n"
+    view = (
+        "CREATE MATERIALIZED VIEW cities WITH (target = 'cities.jsonl', key = 'city', records = 'rows') AS SELECT city{} FROM shops;\n"
+    )
+    Path("shop.sql").write_text(table + view.format(""))
+    *_, unread, _, kept = beam_joins("explain", "shop.sql").out.rstrip("\n").split("\n")
+    assert unread == "shops: no view reads note, memo"
+    assert kept == "A state keeps these columns for later views; a table that declares its columns has no others."
+    assert beam_joins("run", "shop.sql", "--state-dir", "state").code == 0
+    Path("shop.sql").write_text(table + view.format(", note"))
+    assert "no view reads memo\n" in beam_joins("explain", "shop.sql").out
+    ran = beam_joins("run", "shop.sql", "--state-dir", "state", "--beam_joins_changed=rebuild")
+    assert (ran.code, ran.err) == (0, ""), ran
+    assert written("cities.jsonl") == [{"city": "Oslo", "note": "a"}, {"city": "Rome", "note": "c"}]
+    declared = table.replace("shops WITH", "shops (id BIGINT, city VARCHAR, lsn BIGINT) WITH") + view.format("")
+    Path("shop.sql").write_text(declared)
+    assert "no view reads" not in beam_joins("explain", "shop.sql").out
+
+
 VIEW = "CREATE VIEW v WITH (target = 'v.jsonl') AS SELECT * FROM orders"
 REFUSED = [
     ("SELECT 1", "line 1: write CREATE TABLE name (column type, ...) WITH (source = '...')"),

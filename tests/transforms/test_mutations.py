@@ -7,8 +7,8 @@ import types
 
 import pytest
 
+from tests.random_queries import compare, random_queries, steps_of
 from tests.reference.random_sql import random_shop
-from tests.transforms.test_sql_views import compare, random_queries, steps_of
 
 KERNELS, PLANNED = "beam_joins.kernels.", "beam_joins.views.planned."
 MUTATIONS = [

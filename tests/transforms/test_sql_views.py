@@ -3,9 +3,9 @@
 import random
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import apache_beam as beam
-import duckdb
 import ibis
 import pyarrow as pa
 import pytest
@@ -13,14 +13,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
-from beam_joins import Change, MapTable, StateRefused, Steps, TableToChanges, View, content, views
-from beam_joins.elements.iso_times import NO_TIME
+from beam_joins import Change, MapTable, StateRefused, TableToChanges, View, content, views
 from beam_joins.functions.expressions import of_columns
 from beam_joins.functions.function_versions import function_version
 from beam_joins.transforms.engine.construction.fingerprints import displayed
 from tests.pipelines.streaming.jobs import Append, written
-from tests.reference.random_sql import Queries, bag, random_shop
-from tests.transforms.changelog_tables import changelog, changelog_table, changelog_tables
+from tests.random_queries import PROVEN, compare, random_queries, steps_of
+from tests.reference.random_sql import bag, random_shop
+from tests.transforms.changelog_tables import changelog, changelog_tables
 
 ORDERS = pa.schema({"id": pa.int64(), "customer": pa.int32(), "amount": pa.decimal128(10, 2), "note": pa.string(), "paid": pa.bool_()})
 CUSTOMERS = pa.schema(
@@ -51,36 +51,6 @@ def last_rows(changes, expected, query=""):
     assert bag(rows) == bag(expected), f"{query}: {rows}"
 
 
-def compare(changes, query, drawn, positions):
-    """Raises for the first position at which the rows of a view are not those of DuckDB."""
-    with duckdb.connect(config={"threads": 1}) as database:
-        for position in positions:
-            for table in drawn.tables:
-                database.register(table, drawn.contents(table, position))
-            rows = [tuple(row.values()) for row in content(changes, position).values()]
-            kept, expected = bag(rows), bag(database.execute(query).fetchall())
-            assert kept == expected, f"at {position}:\n{query}\n{kept - expected}\n{expected - kept}"
-
-
-def random_queries(chance, drawn, count):
-    """Random queries that are kept, as relations."""
-    relations = {name: views.table(name, drawn.schema(name), key=drawn.key(name)) for name in drawn.tables}
-    made = []
-    with duckdb.connect() as database:
-        for table in drawn.tables:
-            database.register(table, drawn.contents(table, -1))
-        while len(made) < count:
-            query = Queries(drawn.tables, chance).query()
-            try:
-                made.append((query, views.sql(query, relations)))
-                database.execute(query)
-            except ValueError as refused:
-                assert re.search("IN .SELECT .*not kept|all rows would meet", str(refused)), query
-            except duckdb.NotImplementedException:  # a few correlated subqueries
-                made.pop()
-    return made
-
-
 @pytest.mark.parametrize("seed", range(1))
 def test_random_queries_are_right_at_every_position(direct, seed):
     chance = random.Random(seed)
@@ -99,23 +69,6 @@ def test_many_random_queries_are_right_at_every_position(direct, seed):
     test_random_queries_are_right_at_every_position(direct, seed)
 
 
-def steps_of(relation, drawn, chance):
-    """The changes of a view of random tables that come in steps."""
-    steps = Steps(View(relation), **{name: changelog_table(drawn.key(name)) for name in drawn.tables})
-    positions = drawn.positions()
-    ends = sorted({*chance.sample(positions, min(3, len(positions))), positions[-1]})
-    for begin, end in zip([min(positions) - 1, *ends], ends, strict=False):
-        rows = {name: [row for row in drawn.changes[name] if begin < row["position"] <= end] for name in drawn.tables}
-        yield from changes_of(steps.apply(**{name: changelog(rows[name], drawn.schema(name)) for name in drawn.tables}))
-
-
-def changes_of(table):
-    """The changes of a table with their columns, with keys that can be compared."""
-    for row in table.to_pylist():
-        position = NO_TIME if row["position"] is None else row["position"]
-        yield Change(repr(row["key"]), row["old"], row["new"], position, position)
-
-
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_random_queries_are_right_step_by_step(seed):
     chance = random.Random(seed)
@@ -128,6 +81,12 @@ def test_random_queries_are_right_step_by_step(seed):
 @pytest.mark.parametrize("seed", range(2_000, 2_250))
 def test_many_random_queries_are_right_step_by_step(seed):
     test_random_queries_are_right_step_by_step(seed)
+
+
+def test_the_planner_is_the_version_that_random_queries_were_right_with():
+    constraints = Path(__file__).parents[2] / "constraints.txt"
+    pins = dict(line.split("==") for line in constraints.read_text().splitlines() if "==" in line)
+    assert pins["datafusion"] == PROVEN, "run python -m tests.random_queries 10000, and have PROVEN say the version"
 
 
 KEPT = [
