@@ -38,6 +38,7 @@ CONTESTANTS: Final = {
     "direct runner": (_JOB, ["--runner=DirectRunner"]),
     "direct runner, by hand": (_JOB, ["--runner=DirectRunner", _BY_HAND]),
     "Flink, unbounded": (_JOB, ["--runner=FlinkRunner"]),
+    "Flink, unbounded, ticks of 10 s": (_JOB, ["--runner=FlinkRunner", "--tick=10"]),
     "Flink SQL": (_SQL_JOB, []),
     "Flink SQL, mini-batches": (_SQL_JOB, ["--mini-batches"]),
 }

@@ -25,7 +25,8 @@ def _mean_of_highest_bids(tables: Tables) -> Any:
     )
     valid = bids | FilterTable((pc.field("ms") >= pc.field("begin")) & (pc.field("ms") <= pc.field("expires")))
     highest = valid | "highest" >> AggregateTable({"price": "max(price)"}, group_by=["id", "category"])
-    of_category = highest | "of category" >> MapTable({"category": "key.category", "price": "value.price"})
+    price = pc.field("value", "price").cast(pa.float64())
+    of_category = highest | "of category" >> MapTable({"category": "key.category", "price": price})
     means = of_category | "means" >> AggregateTable({"price": "mean(price)"}, group_by="category")
     return means | "columns" >> MapTable({"category": "key", "price": "value.price"})
 

@@ -48,11 +48,11 @@ def _values(rows: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(rows.column("value"))
 
 
-def unbounded(query: str, events: FollowedEvents, out: Path) -> None:
-    """Keep a query over events without an end; its changes are in Parquet files."""
+def unbounded(query: str, events: FollowedEvents, out: Path, tick: int) -> None:
+    """Keep a query over events without an end, in ticks of so many seconds; its changes are in Parquet files."""
     (out / CHANGES).mkdir()
     end = out / "end"
-    run_until(partial(_follow, query, events, out / CHANGES, end), end.exists)
+    run_until(partial(_follow, query, events, out / CHANGES, end), end.exists, [f"--beam_joins_tick={tick}"])
 
 
 def _follow(query: str, events: FollowedEvents, folder: Path, end: Path, made: beam.Pipeline) -> None:
@@ -96,10 +96,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--events", type=int, required=True, help="of all tables")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--runner", choices=(*RUNNERS, FLINK), default=RUNNERS[-1])
+    parser.add_argument("--tick", type=int, default=1, help="the seconds of a tick on Flink (default: %(default)s)")
     parser.add_argument("--by-hand", action="store_true", help="transforms in place of the view")
     args = parser.parse_args(argv)
     if args.runner == FLINK:
-        unbounded(args.query, FollowedEvents(args.data, args.events), args.out)
+        unbounded(args.query, FollowedEvents(args.data, args.events), args.out, args.tick)
     else:
         bounded(args.query, args.data, args.out, args.runner, by_hand=args.by_hand)
     return 0

@@ -1,1 +1,1 @@
-"""TPC-H: its orders and customers as changelogs, and its queries as views that go on with refreshes."""
+"""TPC-H: its orders and customers as changelogs, and its queries as views over refreshes."""

@@ -1,4 +1,4 @@
-"""Measures queries of TPC-H that are kept over refreshes, next to their answers anew by others: ``python -m benchmarks.tpch``.
+"""Measures TPC-H's queries as views over refreshes, next to recomputation by DuckDB and PySpark: ``python -m benchmarks.tpch``.
 
 ``beam-joins run`` keeps a query with a state: a first run over all rows, one over each refresh, and then rounds of ``--follow``, which
 have Python and Beam in memory. DuckDB and PySpark read tables that have the refreshes already; PySpark has the best of its settings.
@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -126,10 +127,9 @@ def recomputed(query: int, data: Path, folder: Path, rounds: int) -> tuple[float
     tables = folder / "content"
     with connect() as database:
         for table in tables_of(query):
-            if not (tables / table).exists():
-                (tables / table).mkdir(parents=True)
-                rows = content(table, data, len(SIZES))
-                database.execute(f"COPY ({rows}) TO '{tables / table}/part.parquet' (FORMAT parquet)")
+            (tables / table).mkdir(parents=True)
+            rows = content(table, data, len(SIZES))
+            database.execute(f"COPY ({rows}) TO '{tables / table}/part.parquet' (FORMAT parquet)")
     asked = [f"--query={query}", f"--data={tables}", f"--out={folder / 'recomputed'}"]
 
     def least(*settings: Sequence[str]) -> float:
@@ -144,32 +144,39 @@ def recomputed(query: int, data: Path, folder: Path, rounds: int) -> tuple[float
     return least(["--engine=duckdb"]), least(*of_pyspark)
 
 
-def gain(seconds: Sequence[float], whole: float) -> str:
-    """Up to which changed part of the rows a kept answer is there sooner than a whole one, between what was measured.
+def break_even(seconds: Sequence[float], whole: float) -> str:
+    """The share of changed rows up to which a run over a refresh takes less time than recomputation, between measured shares.
 
-    >>> gain([7, 8, 26], 11), gain([7, 8, 26], 5), gain([7, 8, 26], 30)
+    >>> break_even([7, 8, 26], 11), break_even([7, 8, 26], 5), break_even([7, 8, 26], 30)
     ('5 %', 'never', '20 % and more')
     """
     if whole < seconds[0]:
         return "never"
-    for (share, least), (next_share, most) in zip(
-        zip(_SHARES, seconds, strict=True), zip(_SHARES[1:], seconds[1:], strict=True), strict=False
-    ):
+    for (share, least), (next_share, most) in pairwise(zip(_SHARES, seconds, strict=True)):
         if whole < most:
-            return f"{share + (next_share - share) * (whole - least) / (most - least):.0%}".replace("%", " %")
-    return f"{_SHARES[-1]:.0%} and more".replace("%", " %")
+            return _percent(share + (next_share - share) * (whole - least) / (most - least))
+    return f"{_percent(_SHARES[-1])} and more"
+
+
+def _percent(share: float) -> str:
+    """A share in percent.
+
+    >>> _percent(0.002), _percent(0.0512)
+    ('0.2 %', '5 %')
+    """
+    return f"{100 * share:.1g} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
 _COLUMNS: Final = (
     "query",
     "scale",
     "first run",
-    *(f"{share:.1%} changed".replace(".0", "").replace("%", " %") for share in _SHARES),
-    f"{_SHARES[0]:.1%} under --follow".replace("%", " %"),
+    *(f"{_percent(share)} changed" for share in _SHARES),
+    f"{_percent(_SHARES[0])} with --follow",
     "state",
-    "DuckDB anew",
-    "PySpark anew",
-    "sooner than PySpark up to",
+    "DuckDB recomputes",
+    "PySpark recomputes",
+    "faster than PySpark up to",
     "than DuckDB",
 )
 
@@ -181,8 +188,8 @@ def measured(query: int, scale: float, data: Path, folder: Path, rounds: int) ->
     followed = kept.followed()
     by_duckdb, by_pyspark = recomputed(query, data, folder, rounds)
     seconds = " | ".join(f"{each:.1f} s" for each in (first, *runs, followed))
-    anew = f"{by_duckdb:.1f} s | {by_pyspark:.1f} s | {gain(runs, by_pyspark)} | {gain(runs, by_duckdb)}"
-    return f"| q{query} | {scale:g} | {seconds} | {kept.state_bytes() / 1e9:.1f} GB | {anew} |"
+    whole = f"{by_duckdb:.1f} s | {by_pyspark:.1f} s | {break_even(runs, by_pyspark)} | {break_even(runs, by_duckdb)}"
+    return f"| q{query} | {scale:g} | {seconds} | {kept.state_bytes() / 1e9:.1f} GB | {whole} |"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

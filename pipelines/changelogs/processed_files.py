@@ -53,9 +53,13 @@ class NewFiles:
         self._before, self._now = self._now, {}
 
     @property
-    def are_unknown(self) -> set[str]:
-        """The paths of files that the look before has not seen."""
-        return self._now.keys() - self._before.keys()
+    def has_unknown(self) -> bool:
+        """Whether there are files that the look before has not seen."""
+        return not self._now.keys() <= self._before.keys()
+
+    def has_seen(self, files: Iterable[File]) -> bool:
+        """Whether a call of this look had all these files."""
+        return self._now.keys() >= {file.path for file in files}
 
     def whole(self, name: str, files: Sequence[File], columns: Columns) -> list[File]:
         """The files among all present ones of the changelog ``name`` that have not changed since the look before; of a snapshot of

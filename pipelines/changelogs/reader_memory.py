@@ -5,7 +5,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import apache_beam as beam
 from apache_beam.pvalue import PBegin
@@ -27,14 +27,44 @@ _READ: Final = "read by"
 """The name under which a state has the memory of a reader, with the label of the transform."""
 _log: Final = logging.getLogger(__name__)
 _ARRIVALS: Final = "_beam_joins_arrivals"
-"""The name under which a pipeline has the files that an earlier look has seen."""
+"""The name under which a pipeline has the files that readers see in rounds."""
 Earlier = Callable[[Mapping[str, Any], str], dict[str, Any]]
 """Gives the memory of a reader of a label in the ``inputs`` of a state whose version had another form of it."""
+Find: TypeAlias = Callable[[], Sequence[File]]
+"""Gives the files of a path."""
 
 
-def takes_whole_files(pipeline: beam.Pipeline, arrivals: NewFiles) -> None:
-    """Have the readers of a pipeline leave files that have changed since the look before to a later run."""
-    setattr(pipeline, _ARRIVALS, arrivals)
+class Arrivals:
+    """The files that the readers of pipelines see in rounds. They leave those that have changed since the round before to a later
+    one; ``at_once``: they read all that are there.
+    """
+
+    def __init__(self, *, at_once: bool) -> None:
+        self._at_once, self._files, self._finds = at_once, NewFiles(), dict[str, Find]()
+
+    def next_look(self) -> None:
+        """A round begins."""
+        self._files.next_look()
+
+    def looked_at_by(self, pipeline: beam.Pipeline) -> None:
+        """Have the readers of a pipeline look for files here."""
+        setattr(pipeline, _ARRIVALS, self)
+
+    def found(self, place: str, name: str, find: Find, columns: Columns) -> tuple[Sequence[File], Sequence[File]]:
+        """All files of a reader, and those among them that it may read."""
+        self._finds[place], files = find, find()
+        whole = self._files.whole(name, files, columns)
+        return files, files if self._at_once else whole
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether a reader has seen files that were not there in the round before."""
+        return self._files.has_unknown
+
+    @property
+    def have_more(self) -> bool:
+        """Whether there are files that no reader has seen in this round: they may belong together with those that one has."""
+        return not all(self._files.has_seen(find()) for find in self._finds.values())
 
 
 class ReaderMemory(InputMemory):
@@ -66,24 +96,26 @@ class ReaderMemory(InputMemory):
         """Whether the pipeline has a state."""
         return self._state is not None
 
-    def new(self, files: Sequence[File], pattern: str, columns: Columns) -> list[File]:
-        """The files among those that a pattern finds which no run has read, behind parts of others that wait. Raises
-        :class:`NoFile` where there is none and was none before, and InputError where the pipeline writes one of them.
+    def new(self, find: Find, pattern: str, columns: Columns) -> list[File]:
+        """The files among those of a pattern which no run has read, behind parts of others that wait. Raises :class:`NoFile` where
+        there is none and was none before, and InputError where the pipeline writes one of them.
         """
+        arrivals: Arrivals | None = getattr(self._pipeline, _ARRIVALS, None)
+        if arrivals is None:
+            files = whole = find()
+        else:
+            files, whole = arrivals.found(self._place, self._name, find, columns)
         reads_files(self._pipeline, pattern, [file.path for file in files])
         if not files and not len(self.files):
             raise NoFile(f"{self._name}: {none_at(pattern)}")
-        arrivals: NewFiles | None = getattr(self._pipeline, _ARRIVALS, None)
-        if arrivals is not None:
-            files = arrivals.whole(self._name, files, columns)
-        if not files and not len(self.files):
+        if not whole and not len(self.files):
             raise NoWholeFile(f"{self._name}: {pattern} may still grow")
-        if gone := self.gone(files):
+        if gone := self.gone(whole):
             _log.warning("%s is read again without %s of the runs before, not there any more", self._name, counted(gone, "file"))
-        self._new = self.unseen(files)
+        self._new = self.unseen(whole)
         if self._state is not None:
             self._state.has_arrivals |= bool(self._new)
-        return [*self.waiting(files), *self._new]
+        return [*self.waiting(whole), *self._new]
 
     def of_snapshots(self, changelog: Changelog) -> Changelog:
         """The changes of the new snapshots of a changelog. Raises InputError for one that is not behind the last one."""

@@ -16,7 +16,7 @@ from beam_joins.pipelines.commands.command_spec import CHANGES, TO
 from beam_joins.pipelines.commands.exports import Exports
 from beam_joins.pipelines.commands.incremental_runs import Arrived, Ended, IncrementalRuns
 from beam_joins.pipelines.commands.program import program
-from beam_joins.pipelines.commands.rounds import repeated, settled
+from beam_joins.pipelines.commands.rounds import LOOK_SECONDS, repeated
 from beam_joins.pipelines.commands.summary import LATE
 from beam_joins.pipelines.commands.write_json import STDOUT, write_json
 from beam_joins.pipelines.results.counts import add_up
@@ -78,14 +78,14 @@ def follow(
 
 
 def _arrived(runs: IncrementalRuns, last: set[str], interruption: Interruption) -> Arrived:
-    """The existing files of each input."""
-
-    def shows_more(arrived: Arrived) -> bool:
-        nonlocal last
-        before, last = last, _paths(arrived)
-        return not last <= before
-
-    return settled(runs.arrived, shows_more, interruption, looks=_LOOKS)
+    """The existing files of each input; if one is new, those that come right behind it too."""
+    for _ in range(_LOOKS):
+        arrived = runs.arrived()
+        if (now := _paths(arrived)) <= last:
+            break
+        last = now
+        interruption.wait(LOOK_SECONDS)
+    return arrived
 
 
 def _paths(arrived: Arrived) -> set[str]:

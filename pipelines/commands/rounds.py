@@ -5,7 +5,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from beam_joins.errors import is_unavailable
 from beam_joins.options.spans import seconds_of
@@ -13,12 +13,11 @@ from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.commands.command_line import sentence_and_code
 
-T = TypeVar("T")
-
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
 """The seconds between attempts at a round, which become twice as many with each."""
-_LOOK_SECONDS: Final = 0.1
 _FOLLOW: Final = "--follow"
+LOOK_SECONDS: Final = 0.1
+"""The time after which a round that sees new files looks again: files belong together of which some come a moment later."""
 
 
 def add_rounds(group: Any) -> None:
@@ -75,19 +74,6 @@ def repeated(
             attempts.succeeded()
             done()
             interruption.wait(begin + args.every - time.monotonic())
-
-
-def settled(look: Callable[[], T], shows_more: Callable[[T], bool], interruption: Interruption, *, looks: int) -> T:
-    """The last of some looks at the inputs of a round, a tenth of a second apart, until one shows no more than the one before: files
-    belong together of which some come a moment later.
-    """
-    seen = look()
-    for _ in range(looks - 1):
-        if not shows_more(seen):
-            break
-        interruption.wait(_LOOK_SECONDS)
-        seen = look()
-    return seen
 
 
 class Attempts:

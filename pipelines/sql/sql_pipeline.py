@@ -12,6 +12,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import View, io
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.input_error import NoFile
 from beam_joins.pipelines.sql.sql_script import DeclaredColumn, DeclaredTable, DeclaredView, Statement
 from beam_joins.pipelines.systems.inputs import InputAddress, input_at
 from beam_joins.pipelines.systems.targets import TARGETS, target_at
@@ -44,12 +45,18 @@ def build(pipeline: beam.Pipeline, statements: Sequence[Statement]) -> list[Kept
     if not any("target" in each.options for each in views):
         raise InputError("no view has a target: write CREATE MATERIALIZED VIEW name WITH (target = '...') AS SELECT ...")
     made = dict[str, KeptRelation]()
+    absent: NoFile | None = None
     for each in _needed(views, declared):
-        with _at_line(each):
-            if isinstance(each, DeclaredTable):
-                made[each.name] = KeptRelation(each.name, pipeline | each.name >> reader_of(each))
-            else:
-                made[each.name] = _kept(each, {name: made[name].table for name in _tables_of(each, declared)})
+        try:
+            with _at_line(each):
+                if isinstance(each, DeclaredTable):
+                    made[each.name] = KeptRelation(each.name, pipeline | each.name >> reader_of(each))
+                elif absent is None:
+                    made[each.name] = _kept(each, {name: made[name].table for name in _tables_of(each, declared)})
+        except NoFile as error:  # the other tables look for their files in this round, too
+            absent = absent or error
+    if absent is not None:
+        raise absent
     return [*made.values()]
 
 

@@ -15,10 +15,9 @@ from apache_beam.pvalue import PBegin
 from beam_joins.pipelines.base.input_error import NoFile, NoWholeFile
 from beam_joins.pipelines.base.interruption import Interruption
 from beam_joins.pipelines.base.progress import counted
-from beam_joins.pipelines.changelogs.processed_files import NewFiles
-from beam_joins.pipelines.changelogs.reader_memory import takes_whole_files
+from beam_joins.pipelines.changelogs.reader_memory import Arrivals
 from beam_joins.pipelines.commands.program import program
-from beam_joins.pipelines.commands.rounds import repeated, settled
+from beam_joins.pipelines.commands.rounds import LOOK_SECONDS, repeated
 from beam_joins.pipelines.runners.runner_setup import runner
 from beam_joins.pipelines.sql.change_counts import CountChanges, change_counts
 from beam_joins.pipelines.sql.sql_pipeline import KeptRelation, build, unread_columns
@@ -100,13 +99,13 @@ class SqlRuns:
 
     def follow(self, options: PipelineOptions, args: Namespace, interruption: Interruption) -> str:
         """Run until a signal asks to stop, and print a line for each run; gives the last sentence."""
-        arrivals, rounds, told = NewFiles(), 0, False
+        arrivals, rounds, told = Arrivals(at_once=args.whole_files), 0, False
         with _folder() as folder, runner(options) as ready:
 
             def one() -> Callable[[], None]:
                 begin = time.monotonic()
                 try:
-                    built = self._looked(ready, folder, None if args.whole_files else arrivals, interruption)
+                    built = self._looked(ready, folder, arrivals, interruption)
                 except NoFile as absent:
                     return partial(tell_absent, absent)
                 if not built.is_due:
@@ -135,36 +134,29 @@ class SqlRuns:
             repeated(one, args, interruption, program("run"))
         return f"stopped after {counted(rounds, 'run')}"
 
-    def _looked(self, options: PipelineOptions, folder: str, arrivals: NewFiles | None, interruption: Interruption) -> _Built:
-        """The pipeline of a round. Where it sees new files it is built again, as files belong together of which some come a moment
-        later. Raises :class:`NoFile`.
-        """
-        if arrivals is None:
-            return self._built(options, folder)
+    def _looked(self, options: PipelineOptions, folder: str, arrivals: Arrivals, interruption: Interruption) -> _Built:
+        """The pipeline of a round; where files have come meanwhile it is built again. Raises :class:`NoFile`."""
         arrivals.next_look()
-        before = set[str]()
-
-        def look() -> _Built | NoFile:
-            nonlocal before
-            before = arrivals.are_unknown
+        for _ in range(_LOOKS):
+            built: _Built | NoFile
             try:
-                return self._built(options, folder, arrivals)
+                built = self._built(options, folder, arrivals)
             except NoFile as absent:
-                return absent
+                built = absent
+            if not arrivals.has_unknown:
+                break
+            interruption.wait(LOOK_SECONDS)
+            if not arrivals.have_more:
+                break
+        if isinstance(built, NoFile):
+            raise built
+        return built
 
-        def shows_more(seen: _Built | NoFile) -> bool:
-            return isinstance(seen, NoFile) or not arrivals.are_unknown <= before
-
-        seen = settled(look, shows_more, interruption, looks=_LOOKS)
-        if isinstance(seen, NoFile):
-            raise seen
-        return seen
-
-    def _built(self, options: PipelineOptions, folder: str, arrivals: NewFiles | None = None) -> _Built:
+    def _built(self, options: PipelineOptions, folder: str, arrivals: Arrivals | None = None) -> _Built:
         """The pipeline of a run; ``folder`` is one for temporary files."""
         pipeline = empty_pipeline(options)
         if arrivals is not None:
-            takes_whole_files(pipeline, arrivals)
+            arrivals.looked_at_by(pipeline)
         relations = build(pipeline, self._statements)
         state = folder_for(PBegin(pipeline))
         for each in relations:

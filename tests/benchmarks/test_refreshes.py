@@ -1,4 +1,4 @@
-"""TPC-H's tables with refreshes: changelogs that go on, and queries that are kept over them."""
+"""TPC-H's tables with refreshes as changelogs, and its queries as views over them."""
 
 from pathlib import Path
 

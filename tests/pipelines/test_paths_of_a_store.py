@@ -136,7 +136,7 @@ def test_files_that_arrive_are_followed(beam_joins: Run, store: Store, files: No
     arriving = [json.dumps({**LEFT[0], "id": 9, "lsn": 9}).encode() + b"\n"]
 
     def wait(interruption: Any, seconds: float) -> None:
-        if seconds > rounds._LOOK_SECONDS:  # between two rounds
+        if seconds > rounds.LOOK_SECONDS:  # between two rounds
             if arriving:
                 store.put("bucket://in/day/2.jsonl", arriving.pop())
             else:

@@ -15,6 +15,7 @@ from beam_joins.errors import InputError
 from beam_joins.extras import MissingExtra
 from beam_joins.io import ReadChangeEvents, ReadDelta, ReadKafkaChangeEvents, ReadPostgres, ReadSnapshots, WriteDelta
 from beam_joins.pipelines.base.interruption import Interruption
+from beam_joins.pipelines.commands.rounds import LOOK_SECONDS
 from beam_joins.pipelines.sql.sql_pipeline import reader_of, writer_of
 from beam_joins.pipelines.sql.sql_script import DeclaredTable, statements_of
 from beam_joins.pipelines.sql.verified_views import Stored, WrongView, verified
@@ -113,6 +114,45 @@ def test_rounds_take_whole_files_until_a_signal_comes_and_duckdb_computes_the_sa
     assert lines[0].startswith("run 1: customers 2 changes, orders 3 changes, by_city 2 changes, amounts 2 changes, ")
     assert lines[3].startswith("run 2: customers 0 changes, orders 1 change, ")
     assert (lines[1:3], lines[4:]) == (verified, [each.replace("2 rows", "1 row") for each in verified] + ["stopped after 2 runs"])
+
+
+def test_files_that_arrive_while_tables_look_for_them_are_of_one_run(beam_joins: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop()
+    looks = 0
+
+    def reader_of_orders(table: DeclaredTable) -> Any:
+        nonlocal looks
+        looks += table.name == "orders"
+        if looks == 2:  # the customers have been looked for in this round
+            Path("customers/2.csv").write_text("id,city,lsn\n9,Bonn,9\n")
+            orders("2", [9, 9, "9", "c", 9])
+        return reader_of(table)
+
+    def wait(interruption: Interruption, seconds: float) -> None:
+        if Path("orders-000002.jsonl").exists():
+            interruption.by = signal.SIGTERM
+
+    monkeypatch.setattr("beam_joins.pipelines.sql.sql_pipeline.reader_of", reader_of_orders)
+    monkeypatch.setattr(Interruption, "wait", wait)
+    ran = beam_joins("run", "shop.sql", "--state-dir", "state", "--follow", "--whole-files")
+    assert (ran.code, ran.err) == (0, ""), ran
+    assert ran.out.splitlines()[1].startswith("run 2: customers 1 change, orders 1 change, by_city 1 change, Orders 1 change, ")
+    assert {"city": "Bonn", "orders": 1, "total": 9.0} in written("by_city.jsonl")
+
+
+def test_all_tables_without_a_whole_file_look_for_theirs_in_each_round(beam_joins: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop()
+    rounds = 0
+
+    def wait(interruption: Interruption, seconds: float) -> None:
+        nonlocal rounds
+        rounds += seconds > LOOK_SECONDS
+        if rounds == 2:
+            interruption.by = signal.SIGTERM
+
+    monkeypatch.setattr(Interruption, "wait", wait)
+    ran = beam_joins("run", "shop.sql", "--state-dir", "state", "--follow")
+    assert ran.out.startswith("run 1: customers 2 changes, orders 3 changes, "), ran
 
 
 def test_a_view_that_duckdb_computes_otherwise_fails_the_run(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import glob
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
@@ -67,7 +68,8 @@ class EventFiles:
         memory = ReaderMemory(begin, self._name, self._earlier_memory)
         if self._key:
             memory.key = [*self._envelopes.key]
-        files = memory.new(self._files(memory.more.pop(_HELD, []), folders=memory.is_of_runs), self._pattern, self._columns)
+        find = partial(self._files, memory.more.pop(_HELD, []), folders=memory.is_of_runs)
+        files = memory.new(find, self._pattern, self._columns)
         changelog = memory.changelog(files, self._columns, keyed_later=True)
         self._check(changelog)
         if not (key := self._key or memory.key):

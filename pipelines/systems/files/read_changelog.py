@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -163,7 +164,7 @@ def _rows_of(
 
     def of_run(begin: PBegin) -> ChangelogRows:
         memory = ReaderMemory(begin, "the files", _earlier_memory)
-        files = memory.new(files_of("the files", path, columns, folders=memory.is_of_runs), path, columns)
+        files = memory.new(partial(files_of, "the files", path, columns, folders=memory.is_of_runs), path, columns)
         changelog = memory.changelog(files, columns)
         tops = top_columns(key, changelog.rows_have)
         changelog = replace(changelog, columns=replace(changelog.columns, key=tops))

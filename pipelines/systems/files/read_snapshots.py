@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -134,7 +135,7 @@ def _rows(
 ) -> ChangelogRows:
     """The rows, in a run, of the changes of snapshots."""
     memory = ReaderMemory(begin, "the snapshots", lambda inputs, label: {})
-    files = memory.new(files_of("the snapshots", path, columns, folders=memory.is_of_runs), path, columns)
+    files = memory.new(partial(files_of, "the snapshots", path, columns, folders=memory.is_of_runs), path, columns)
     changelog = memory.changelog(files, columns)
     named = [*(("key=", name) for name in columns.key), *(("except_columns=", name) for name in omitted)]
     named += [("column_formats=", name) for name, _ in columns.csv.formats]
