@@ -4,6 +4,7 @@ Rows meet where their join keys are equal and their spans overlap. RowSpans that
 positions, so that the cost is that of the pairs and not of all pairs of rows.
 """
 
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -81,16 +82,21 @@ class Meeting:
         self._spans = spans.take(self._index)
         self._begun = ordered(self._spans.join_key, self._spans.begin)
         self._begins = Places(self._spans.join_key[self._begun], self._spans.begin[self._begun])
+
+    @cached_property
+    def _lasts(self) -> tuple[Places, int]:
+        """The last positions, and the one that stands for none."""
         last = self._spans.last
         # behind all that end: numbers that are near each other are sorted and found faster
-        self._never = int(last[last != FOREVER].max(initial=0)) + 1
-        last = np.where(last == FOREVER, self._never, last)
+        never = int(last[last != FOREVER].max(initial=0)) + 1
+        last = np.where(last == FOREVER, never, last)
         by = ordered(self._spans.join_key, last)
-        self._lasts = Places(self._spans.join_key[by], last[by])
+        return Places(self._spans.join_key[by], last[by]), never
 
     def count(self, join_key: Ints, begin: Ints, last: Ints) -> Ints:
         """The number of spans that overlap each of these."""
-        return self._begins.until(join_key, last) - self._lasts.before(join_key, np.minimum(begin, self._never))
+        lasts, never = self._lasts
+        return self._begins.until(join_key, last) - lasts.before(join_key, np.minimum(begin, never))
 
     def meet(self, others: RowSpans) -> tuple[Ints, Ints]:
         """The pairs of overlapping spans: the indices of the others, and of these."""

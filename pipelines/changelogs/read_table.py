@@ -21,6 +21,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names
 from beam_joins.pipelines.formats.read_plan import BEHIND_DELETES, ReadPlan
 from beam_joins.pipelines.results.counts import Tally
 from beam_joins.tables.unchanged import Complete
+from beam_joins.transforms.connect.runs import label_of, tell_drops
 from beam_joins.transforms.connect.tables import at_first_position, compared_as
 
 _TABLE: Final = "Table"
@@ -83,6 +84,7 @@ class ReadTable(beam.PTransform[PBegin, Any]):
 
     def expand(self, begin: PBegin) -> Any:
         """Apply the transform."""
+        tell_drops(begin.pipeline, label_of(begin.pipeline), are_taken=self._all_outputs)
         reads = self._of_run(begin)
         reads.table.reader = reads.options
         read = begin | "Rows" >> reads.rows

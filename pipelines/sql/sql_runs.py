@@ -3,7 +3,7 @@
 import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, NamedTuple
@@ -22,7 +22,15 @@ from beam_joins.pipelines.runners.runner_setup import runner
 from beam_joins.pipelines.sql.change_counts import CountChanges, change_counts
 from beam_joins.pipelines.sql.sql_pipeline import KeptRelation, build, unread_columns
 from beam_joins.pipelines.sql.sql_script import Statement
-from beam_joins.transforms.connect.runs import ReplayOptions, StateFolder, empty_pipeline, folder_for
+from beam_joins.transforms.connect.runs import (
+    ReplayOptions,
+    StateFolder,
+    drops_in_words,
+    drops_of,
+    empty_pipeline,
+    folder_for,
+    tell_no_drops,
+)
 
 _LOOKS: Final = 4
 _VERIFY: Final = "verify"
@@ -47,16 +55,22 @@ class _Built(NamedTuple):
 
 class _Ended(NamedTuple):
     """A run that has succeeded: its number, 0 without a state, and the numbers of changes of the relations, by name; ``None`` where
-    the runner does not count.
+    the runner does not count. ``drops`` are the numbers of dropped records of relations, by reason.
     """
 
     number: int
     relations: Sequence[KeptRelation]
     counts: dict[str, int] | None
+    drops: Mapping[str, Mapping[str, int]]
 
     def lines(self) -> list[str]:
-        """A line for each table and each view with a target."""
-        return [f"{each.name}: {self._count(each)}{self._target(each)}" for each in self.relations if not each.query or each.target]
+        """A line for each table and each view with a target, and for each relation that has dropped records."""
+        kept = [f"{each.name}: {self._count(each)}{self._target(each)}" for each in self.relations if not each.query or each.target]
+        return [*kept, *self.dropped()]
+
+    def dropped(self) -> list[str]:
+        """A line for each relation that has dropped records."""
+        return list(filter(None, (drops_in_words(each.name, self.drops.get(each.name, {})) for each in self.relations)))
 
     def line(self, seconds: float) -> str:
         """All of it in one line."""
@@ -128,7 +142,7 @@ class SqlRuns:
                     f"interrupted after {counted(rounds, 'run')}, whose results stay; the next start repeats a run that was given up"
                 )
                 print(ended.line(time.monotonic() - begin), flush=True)
-                for sentence in built.verify():
+                for sentence in (*ended.dropped(), *built.verify()):
                     print(sentence, flush=True)
 
             repeated(one, args, interruption, program("run"))
@@ -155,6 +169,7 @@ class SqlRuns:
     def _built(self, options: PipelineOptions, folder: str, arrivals: Arrivals | None = None) -> _Built:
         """The pipeline of a run; ``folder`` is one for temporary files."""
         pipeline = empty_pipeline(options)
+        tell_no_drops(pipeline)  # lines of the run say them
         if arrivals is not None:
             arrivals.looked_at_by(pipeline)
         relations = build(pipeline, self._statements)
@@ -172,7 +187,8 @@ class SqlRuns:
     def _run(built: _Built) -> _Ended:
         result = built.pipeline.run()
         result.wait_until_finish()
-        return _Ended(built.number, built.relations, change_counts(result))
+        drops = drops_of(result, [each.name for each in built.relations])
+        return _Ended(built.number, built.relations, change_counts(result), drops)
 
 
 def _folder() -> AbstractContextManager[str]:

@@ -113,7 +113,9 @@ def test_rounds_take_whole_files_until_a_signal_comes_and_duckdb_computes_the_sa
     assert first == "line 6: customers: the files: there is no file customers/*.csv: waiting for it"
     assert lines[0].startswith("run 1: customers 2 changes, orders 3 changes, by_city 2 changes, amounts 2 changes, ")
     assert lines[3].startswith("run 2: customers 0 changes, orders 1 change, ")
-    assert (lines[1:3], lines[4:]) == (verified, [each.replace("2 rows", "1 row") for each in verified] + ["stopped after 2 runs"])
+    twice = "orders has dropped 1 record (duplicate_position 1)"
+    one_row = [each.replace("2 rows", "1 row") for each in verified]
+    assert (lines[1:3], lines[4:]) == (verified, [twice, *one_row, "stopped after 2 runs"])
 
 
 def test_files_that_arrive_while_tables_look_for_them_are_of_one_run(beam_joins: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +140,24 @@ def test_files_that_arrive_while_tables_look_for_them_are_of_one_run(beam_joins:
     assert (ran.code, ran.err) == (0, ""), ran
     assert ran.out.splitlines()[1].startswith("run 2: customers 1 change, orders 1 change, by_city 1 change, Orders 1 change, ")
     assert {"city": "Bonn", "orders": 1, "total": 9.0} in written("by_city.jsonl")
+
+
+def test_a_run_says_how_many_records_tables_and_views_have_dropped_and_why(beam_joins: Run, caplog: pytest.LogCaptureFixture) -> None:
+    Path("shops.csv").write_text("id,city,lsn\n1,Oslo,1\n,Rome,2\n3,Bern,three\n4,,4\n4,,4\n")
+    table = (
+        "CREATE TABLE shops (id BIGINT, city VARCHAR, lsn BIGINT) WITH (source = 'shops.csv', key = 'id', sequence_by = 'lsn', {});\n"
+    )
+    options = "target = 'cities.jsonl', key = 'city', records = 'rows'"
+    view = f"CREATE MATERIALIZED VIEW cities WITH ({options}) AS SELECT city FROM shops;\n"
+    Path("shop.sql").write_text(table.format("on_bad_record = 'drop'") + view)
+    ran = beam_joins("run", "shop.sql")
+    assert ran.out.splitlines() == [
+        "shops: 2 changes",
+        "cities: 1 change, kept in cities.jsonl",
+        "shops has dropped 3 records (bad_record 1, duplicate_position 1, null_key 1)",
+        "cities has dropped 1 record (null_key 1)",
+    ]
+    assert not caplog.records
 
 
 def test_all_tables_without_a_whole_file_look_for_theirs_in_each_round(beam_joins: Run, monkeypatch: pytest.MonkeyPatch) -> None:

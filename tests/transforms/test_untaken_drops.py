@@ -2,12 +2,15 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 
 from beam_joins import ForeignKeyJoin, LatestTable, TableFromChangelog
+from beam_joins.io import ReadChangelog
 
 ROWS = [{"id": 1, "lsn": 3, "of": "a"}, {"id": 2, "lsn": None, "of": "a"}, *({"id": None, "lsn": n, "of": "a"} for n in range(4, 40))]
 OWNERS = [{"id": "a", "lsn": 1}]
@@ -44,6 +47,23 @@ def test_records_that_are_taken_as_an_output_are_not_told(
         others, more = table(pipeline, "orders more", OWNERS)
         _ = others | more
     assert told(caplog) == []
+
+
+def test_a_reader_tells_how_many_bad_records_it_has_left_out(
+    direct: Callable[[], beam.Pipeline], caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    (tmp_path / "a.csv").write_text("id,n,lsn\n1,5,1\n2,five,2\n,6,3\n")
+    schema = pa.schema({"id": pa.int64(), "n": pa.int64(), "lsn": pa.int64()})
+    read = ReadChangelog(str(tmp_path / "a.csv"), key="id", sequence_by="lsn", schema=schema, on_bad_record="drop")
+    with direct() as pipeline:
+        _ = pipeline | "taken" >> read.with_outputs()
+    assert told(caplog) == []
+    with direct() as pipeline:
+        _ = pipeline | "orders" >> read
+    assert told(caplog) == [
+        "orders has dropped 1 record (bad_record 1): with_outputs() gives them as outputs",
+        "orders/Table has dropped 1 record (null_key 1): with_outputs() gives them as outputs",
+    ]
 
 
 def test_each_run_of_a_pipeline_tells_its_own(direct: Callable[[], beam.Pipeline], caplog: pytest.LogCaptureFixture) -> None:

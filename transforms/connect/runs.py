@@ -10,7 +10,7 @@ from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.resumed.state_rows import StoredTable
 from beam_joins.transforms.engine.stages.partitions import growing_partitions, suggested_partitions
 from beam_joins.transforms.engine.stages.replay_options import ReplayOptions, folder_for
-from beam_joins.transforms.engine.untaken_drops import step_named, tell_no_drops
+from beam_joins.transforms.engine.untaken_drops import drops_in_words, drops_of, step_named, tell_drops, tell_no_drops
 
 __all__ = [
     "ONE_MACHINE",
@@ -22,6 +22,8 @@ __all__ = [
     "StateFolder",
     "StoredTable",
     "before_run",
+    "drops_in_words",
+    "drops_of",
     "empty_pipeline",
     "folder_for",
     "growing_partitions",
@@ -29,6 +31,7 @@ __all__ = [
     "schema_text",
     "step_named",
     "suggested_partitions",
+    "tell_drops",
     "tell_no_drops",
     "text_schema",
 ]

@@ -38,18 +38,23 @@ def _tell(transforms: Mapping[str, bool], result: Any) -> None:
     if result is None or getattr(result, _TOLD, False):
         return
     setattr(result, _TOLD, True)
+    for label, reasons in drops_of(result, list(transforms)).items():
+        if (sentence := drops_in_words(label, reasons)) is not None and not transforms.get(label, True):
+            _log.warning("%s: with_outputs() gives them as outputs", sentence)
+
+
+def drops_of(result: Any, labels: Sequence[str]) -> dict[str, Counter[str]]:
+    """The numbers of records that a run has dropped, by the labels of transforms and by reason; none where its runner does not say."""
     try:
         counters = result.metrics().query(MetricsFilter().with_namespace(NAMESPACE))["counters"]
     except Exception as error:  # the run has succeeded, whatever its runner says of metrics
         _log.debug("no metrics of the run: %s", error)
-        return
+        return {}
     sums: dict[str, Counter[str]] = {}
     for each in counters:
         if (reason := _REASONS.get(each.key.metric.name)) is not None:
-            sums.setdefault(step_named(each.key.step, list(transforms)), Counter())[reason] += each.result or 0
-    for label, reasons in sums.items():
-        if (sentence := drops_in_words(label, reasons)) is not None and not transforms.get(label, True):
-            _log.warning("%s: with_outputs() gives them as outputs", sentence)
+            sums.setdefault(step_named(each.key.step, labels), Counter())[reason] += each.result or 0
+    return sums
 
 
 def drops_in_words(label: str, reasons: Mapping[str, int]) -> str | None:

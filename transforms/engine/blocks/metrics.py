@@ -13,6 +13,7 @@ from beam_joins.tables.batch import ChangeBatch
 
 NAMESPACE: Final = "beam_joins"
 REASONS: Final = (
+    "bad_record",
     "null_key",
     "null_value",
     "null_timestamp",
