@@ -71,10 +71,11 @@ bench: .venv/benched  ## Measure next to PySpark SQL, DuckDB, Flink SQL, Pathway
 bench-small: .venv/benched  ## A part of it at a twentieth of the size (three minutes): shows that it runs, not how fast it is
 	$(BIN)/python -m benchmarks --small
 
-bench-resumed: .venv/benched  ## Measure what runs that go on with --beam_joins_state cost, next to a run over everything (minutes)
+bench-resumed: .venv/benched  ## Measure what runs that go on cost, next to a run over everything: tables, commands, TPC-H's queries as views (an hour)
 	$(BIN)/python -m benchmarks.resumed
 	$(BIN)/python -m benchmarks.resumed --of command --rounds 2
 	$(BIN)/python -m benchmarks.follow
+	$(BIN)/python -m benchmarks.tpch
 
 bench-unbounded: .venv/benched  ## Measure an endless foreign-key join on Flink: changes a second, seconds until results, memory (minutes)
 	$(BIN)/python -m benchmarks.unbounded --changes 3000000

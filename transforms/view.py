@@ -119,7 +119,7 @@ class View(beam.PTransform[Tables, PCollection[Any]]):
         self._planned = _of_sql(self._query, pvalue) if isinstance(self._query, str) else self._query
         self._planned.require("key", self._key or ())
         query = with_needed_columns(self._planned)
-        tables = _tables_of(query)
+        tables = {node.name: node for node in query.tables}
         given = pvalue if isinstance(pvalue, Mapping) else {next(iter(tables)): pvalue}
         if absent := [name for name in tables if name not in given]:
             raise ValueError(f"View: the query reads the table {absent[0]!r}: apply it to a dict with {', '.join(tables)}")
@@ -168,12 +168,6 @@ def _relation_of(name: str, of_table: TableType) -> Relation:
     for part, of_part in zip(of_table.key_names, types, strict=True):
         fields.setdefault(part, pa.field(part, of_part))
     return table_relation(name, pa.schema([*fields.values()]), key=of_table.key_names)
-
-
-def _tables_of(relation: Relation) -> dict[str, TableNode]:
-    if isinstance(relation, TableNode):
-        return {relation.name: relation}
-    return {name: node for each in relation.inputs for name, node in _tables_of(each).items()}
 
 
 def _parts_of_key(key: pa.DataType, names: Sequence[str]) -> dict[str, pc.Expression]:
@@ -226,7 +220,8 @@ class _Kept:
 
     def _label(self, relation: Relation, what: str = "") -> str:
         """A label that changes elsewhere in the query leave as it is: the node, the tables in it, and a number for others alike."""
-        name = f"{what or type(relation).__name__.removesuffix('Node')} of {', '.join(_tables_of(relation))}"
+        tables = dict.fromkeys(node.name for node in relation.tables)
+        name = f"{what or type(relation).__name__.removesuffix('Node')} of {', '.join(tables)}"
         self._labels[name] = number = self._labels.get(name, 0) + 1
         return name if number == 1 else f"{name} {number}"
 

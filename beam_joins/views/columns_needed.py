@@ -1,6 +1,6 @@
 """Views without the columns that nobody needs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import singledispatch
 from typing import Any
 
@@ -41,17 +41,10 @@ def columns_of_tables(relation: Relation) -> dict[str, list[str]]:
     {'shops': ['city']}
     """
     read = dict[str, list[str]]()
-    for node in _tables_of(with_needed_columns(relation)):
+    for node in with_needed_columns(relation).tables:
         needed = {*read.get(node.name, ()), *node.columns}
         read[node.name] = [field.name for field in node.of_table if field.name in needed]
     return read
-
-
-def _tables_of(relation: Relation) -> Iterator[TableNode]:
-    if isinstance(relation, TableNode):
-        yield relation
-    for each in relation.inputs:
-        yield from _tables_of(each)
 
 
 @singledispatch

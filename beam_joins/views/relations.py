@@ -39,6 +39,11 @@ class Relation(ABC):
         """The relations that the rows are made of."""
 
     @property
+    def tables(self) -> "tuple[TableNode, ...]":
+        """The tables that the rows come from, each once for every place where it is read."""
+        return tuple(table for each in self.inputs for table in each.tables)
+
+    @property
     def meaning(self) -> tuple[Any, ...]:
         """What two equal relations have in common beside their inputs, as texts."""
         return ()
@@ -158,6 +163,11 @@ class TableNode(Relation):
     def inputs(self) -> tuple[Relation, ...]:
         """None."""
         return ()
+
+    @property
+    def tables(self) -> "tuple[TableNode, ...]":
+        """The table itself."""
+        return (self,)
 
     @property
     def meaning(self) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -20,19 +21,25 @@ ROW_GROUP_ROWS: Final = 65_536
 
 def provide(dataset: Dataset, directory: Path) -> Path:
     """The folder of the data, with a folder of files for each table; made if it is not there yet."""
-    folder = directory / f"{dataset.name}-{SEED}"
-    if folder.exists():
-        return folder
-    directory.mkdir(parents=True, exist_ok=True)
-    # It appears whole: a run that was interrupted leaves no half of it.
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=directory))
-    try:
+
+    def write(folder: Path) -> None:
         for number, (name, table) in enumerate(draw(dataset).items()):
             files = dataset.right_files if number == 1 else dataset.left_files
-            write_table(table, draft / name, files=files, format=dataset.format)
-        os.replace(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+            write_table(table, folder / name, files=files, format=dataset.format)
+
+    return written_once(directory / f"{dataset.name}-{SEED}", write)
+
+
+def written_once(folder: Path, write: Callable[[Path], None]) -> Path:
+    """A folder that ``write`` fills if it is not there yet. It appears whole: a run that was interrupted leaves no half of it."""
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
+        try:
+            write(draft)
+            os.replace(draft, folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
     return folder
 
 

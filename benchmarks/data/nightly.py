@@ -1,8 +1,7 @@
 """A history in pieces: a large one that makes two tables, and small ones that come later."""
 
 import os
-import shutil
-import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.data.changes import CUSTOMERS_DELETED, ORDERS_DELETED, SEED
-from benchmarks.data.files import write_table
+from benchmarks.data.files import write_table, written_once
 from benchmarks.data.wide import NOTE_BYTES, wide_customers, wide_orders
 from benchmarks.works import BASE_MICROSECONDS, SUFFIXES, Format
 
@@ -30,12 +29,12 @@ def provide_nightly(rows: int, directory: Path, *, shop: bool) -> Path:
 
     Narrow tables in Parquet; or, for ``shop``, the wide tables that the orders command reads, in JSON lines.
     """
-    form: Format = "json" if shop else "parquet"
     folder = directory / f"nightly-{'shop-' if shop else ''}{rows}-{SEED}"
-    if folder.exists():
-        return folder
-    directory.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=directory))
+    return written_once(folder, partial(_write, rows, shop))
+
+
+def _write(rows: int, shop: bool, folder: Path) -> None:
+    form: Format = "json" if shop else "parquet"
     rng, begin = np.random.default_rng(SEED), 0
     for piece, share in {FIRST: 1, **SHARES}.items():
         orders, customers = rows // share, rows // _CUSTOMERS // share
@@ -46,14 +45,9 @@ def provide_nightly(rows: int, directory: Path, *, shop: bool) -> Path:
             # one of a hundred later changes is of a new row
             ids = rng.permutation(existing) if piece == FIRST else rng.integers(0, existing + max(existing // 100, 1), count)
             changes = _changes(name, ids, np.sort(at), piece, rows // _CUSTOMERS, rng)
-            write_table(_widened(name, changes, rng) if shop else changes, draft / piece / name, files=1, format=form)
-            (draft / ALL / name).mkdir(parents=True, exist_ok=True)
-            os.link(draft / piece / name / f"part-00000{SUFFIXES[form]}", draft / ALL / name / f"{begin}{SUFFIXES[form]}")
-    try:
-        os.replace(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return folder
+            write_table(_widened(name, changes, rng) if shop else changes, folder / piece / name, files=1, format=form)
+            (folder / ALL / name).mkdir(parents=True, exist_ok=True)
+            os.link(folder / piece / name / f"part-00000{SUFFIXES[form]}", folder / ALL / name / f"{begin}{SUFFIXES[form]}")
 
 
 def _widened(name: str, changes: pa.Table, rng: np.random.Generator) -> pa.Table:

@@ -3,10 +3,8 @@ values, many columns, many files.
 """
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.data.files import write_table
+from benchmarks.data.files import write_table, written_once
 from benchmarks.works import BASE_MICROSECONDS
 
 SEED: Final = 20_240_229
@@ -36,17 +34,8 @@ the same every time.
 
 
 def provide(name: str, size: int, make: Make, directory: Path) -> Path:
-    """The folder of a case's data; made if it is not there yet, and then it appears whole."""
-    folder = directory / f"{name}-{size}-{SEED}"
-    if not folder.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=directory))
-        try:
-            make(size, draft)
-            os.replace(draft, folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-    return folder
+    """The folder of a case's data; made if it is not there yet."""
+    return written_once(directory / f"{name}-{size}-{SEED}", partial(make, size))
 
 
 def whole(size: int, folder: Path) -> None:

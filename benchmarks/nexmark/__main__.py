@@ -9,6 +9,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -16,8 +17,9 @@ from typing import Final
 
 from benchmarks.contestants.duckdb_sql import connect
 from benchmarks.harness.comparison import answer, compare
-from benchmarks.harness.environments import Unavailable, provide
+from benchmarks.harness.environments import provide
 from benchmarks.harness.figures import Run
+from benchmarks.harness.lines import print_lines
 from benchmarks.harness.process import ContestantFailed, run
 from benchmarks.nexmark.auctions import write
 from benchmarks.nexmark.by_hand import BY_HAND
@@ -90,14 +92,14 @@ def _takes_part(query: str, contestant: str) -> bool:
     return _BY_HAND not in CONTESTANTS[contestant][1] or query in BY_HAND
 
 
-def line(query: str, contestant: str, tiny: Contest, whole: Contest, rounds: int) -> str:
-    """A line of the table. Raises ContestantFailed and Unavailable."""
+def figures(query: str, contestant: str, tiny: Contest, whole: Contest, rounds: int) -> list[str]:
+    """The cells of a line behind the query and the contestant. Raises ContestantFailed and Unavailable."""
     starts = [tiny.run(query, contestant)[0] for _ in range(rounds)]
     runs, outs = zip(*(whole.run(query, contestant) for _ in range(rounds)), strict=True)
     rows = {whole.rows(query, contestant, out) for out in outs}.pop()
     work = median(ran.processor for ran in runs) - median(ran.processor for ran in starts)
-    times = " | ".join(f"{median(ran.seconds for ran in each):.1f} s" for each in (starts, runs))
-    return f"| {query} | {contestant} | {rows:,} | {times} | {whole.events / max(work, 0.01):,.0f} |"
+    times = [f"{median(ran.seconds for ran in each):.1f} s" for each in (starts, runs)]
+    return [f"{rows:,}", *times, f"{whole.events / max(work, 0.01):,.0f}"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -109,20 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=[*CONTESTANTS])
     parser.add_argument("--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where Flink is kept")
     args = parser.parse_args(argv)
-    failed = False
     with tempfile.TemporaryDirectory() as folder:
         tiny, whole = (Contest(events, Path(folder, f"{events}"), args.data.resolve()) for events in (_TINY, args.events))
-        print("| query | contestant | rows | start-up | total | events a second and core |\n|---|---|---|---|---|---|", flush=True)
-        for query, contestant in product(args.queries, args.contestants):
-            if _takes_part(query, contestant):
-                try:
-                    print(line(query, contestant, tiny, whole, args.rounds), flush=True)
-                except Unavailable as error:
-                    print(f"| {query} | {contestant} | skipped: {error} |", flush=True)
-                except ContestantFailed as error:
-                    failed = True
-                    print(f"| {query} | {contestant} | {error} |", flush=True)
-    return int(failed)
+        lines = [each for each in product(args.queries, args.contestants) if _takes_part(*each)]
+        columns = ["query", "contestant", "rows", "start-up", "total", "events a second and core"]
+        return print_lines(columns, ((each, partial(figures, *each, tiny, whole, args.rounds)) for each in lines))
 
 
 if __name__ == "__main__":

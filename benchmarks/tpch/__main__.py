@@ -14,13 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Final
 
 from benchmarks.contestants.duckdb_sql import connect
 from benchmarks.contestants.pyspark_sql import COMPILERS
 from benchmarks.harness.comparison import Comparison, answer, compare
+from benchmarks.harness.lines import print_lines
 from benchmarks.harness.process import ROOT, ContestantFailed, of_programs, run
 from benchmarks.tpch.queries import KEYS, QUERIES, RESULT_KEYS, tables_of
 from benchmarks.tpch.refreshes import LOTS, SIZES, content, provide_refreshes
@@ -181,15 +183,17 @@ _COLUMNS: Final = (
 )
 
 
-def measured(query: int, scale: float, data: Path, folder: Path, rounds: int) -> str:
-    """A line of the table. Raises ContestantFailed."""
-    kept = Kept(query, data, folder / f"{query}")
-    first, *runs = [kept.run(number) for number in range(_RUNS + 1)]
-    followed = kept.followed()
-    by_duckdb, by_pyspark = recomputed(query, data, folder, rounds)
-    seconds = " | ".join(f"{each:.1f} s" for each in (first, *runs, followed))
-    whole = f"{by_duckdb:.1f} s | {by_pyspark:.1f} s | {break_even(runs, by_pyspark)} | {break_even(runs, by_duckdb)}"
-    return f"| q{query} | {scale:g} | {seconds} | {kept.state_bytes() / 1e9:.1f} GB | {whole} |"
+def figures(query: int, scale: float, directory: Path, rounds: int) -> list[str]:
+    """The cells of a line behind the query and the scale. Raises ContestantFailed."""
+    data = provide_refreshes(scale, directory)
+    with tempfile.TemporaryDirectory(prefix="kept-", dir=directory) as folder:
+        kept = Kept(query, data, Path(folder, "kept"))
+        first, *runs = [kept.run(number) for number in range(_RUNS + 1)]
+        followed = kept.followed()
+        by_duckdb, by_pyspark = recomputed(query, data, Path(folder), rounds)
+        seconds = [f"{each:.1f} s" for each in (first, *runs, followed)]
+        recomputing = [f"{by_duckdb:.1f} s", f"{by_pyspark:.1f} s", break_even(runs, by_pyspark), break_even(runs, by_duckdb)]
+        return [*seconds, f"{kept.state_bytes() / 1e9:.1f} GB", *recomputing]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -200,18 +204,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=1, metavar="N", help="runs of the others; the least counts (default: 1)")
     parser.add_argument("--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept")
     args = parser.parse_args(argv)
-    failed = False
-    print(f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}", flush=True)
-    for scale in args.scales:
-        data = provide_refreshes(scale, args.data.resolve())
-        for query in args.queries:
-            with tempfile.TemporaryDirectory(prefix="kept-", dir=args.data.resolve()) as folder:
-                try:
-                    print(measured(query, scale, data, Path(folder), args.rounds), flush=True)
-                except ContestantFailed as error:
-                    failed = True
-                    print(f"| q{query} | {scale:g} | {error} |", flush=True)
-    return int(failed)
+    directory, cases = args.data.resolve(), product(args.scales, args.queries)
+    return print_lines(
+        _COLUMNS,
+        (((f"q{query}", f"{scale:g}"), partial(figures, query, scale, directory, args.rounds)) for scale, query in cases),
+    )
 
 
 if __name__ == "__main__":

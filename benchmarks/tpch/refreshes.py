@@ -5,15 +5,15 @@ An order belongs to one of a thousand lots by its place among all. A refresh of 
 were not there from the start, and deletes those of n others.
 """
 
-import os
 import shutil
-import tempfile
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
+from benchmarks.data.files import written_once
 from benchmarks.tpch.changelogs import generate
 from benchmarks.tpch.queries import KEYS
 
@@ -32,34 +32,28 @@ def provide_refreshes(scale: float, directory: Path) -> Path:
     Raises:
         InputError: ``tpchgen-cli`` is not installed, or refuses the scale.
     """
-    folder = directory / f"tpch-refreshes-{scale:g}"
-    if folder.exists():
-        return folder
-    directory.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=directory))
-    try:
-        generate(draft / "rows", scale, form="parquet", tables=tuple(KEYS))
-        with duckdb.connect() as database:
-            database.execute(
-                f"CREATE TABLE lots AS SELECT o_orderkey AS number, (row_number() OVER (ORDER BY o_orderkey) - 1) % {LOTS} AS lot "
-                f"FROM '{draft}/rows/orders.parquet'"
-            )
-            for table in KEYS:
-                _write(database, table, draft)
-        shutil.rmtree(draft / "rows")
-        os.replace(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return folder
+    return written_once(directory / f"tpch-refreshes-{scale:g}", partial(_write, scale))
 
 
-def _write(database: duckdb.DuckDBPyConnection, table: str, draft: Path) -> None:
-    (draft / table).mkdir()
-    rows = f"'{draft}/rows/{table}.parquet'"
+def _write(scale: float, folder: Path) -> None:
+    generate(folder / "rows", scale, form="parquet", tables=tuple(KEYS))
+    with duckdb.connect() as database:
+        database.execute(
+            f"CREATE TABLE lots AS SELECT o_orderkey AS number, (row_number() OVER (ORDER BY o_orderkey) - 1) % {LOTS} AS lot "
+            f"FROM '{folder}/rows/orders.parquet'"
+        )
+        for table in KEYS:
+            _write_changelog(database, table, folder)
+    shutil.rmtree(folder / "rows")
+
+
+def _write_changelog(database: duckdb.DuckDBPyConnection, table: str, folder: Path) -> None:
+    (folder / table).mkdir()
+    rows = f"'{folder}/rows/{table}.parquet'"
     last = sum(SIZES)
 
     def put(number: int, *queries: str) -> None:
-        database.execute(f"COPY ({' UNION ALL '.join(queries)}) TO '{draft}/{table}/{number}.parquet' (FORMAT parquet)")
+        database.execute(f"COPY ({' UNION ALL '.join(queries)}) TO '{folder}/{table}/{number}.parquet' (FORMAT parquet)")
 
     if (order := _ORDER.get(table)) is None:
         put(0, f"SELECT *, 'u' AS op, 0 AS seq FROM {rows}")

@@ -26,7 +26,8 @@ def tell_drops(pipeline: Pipeline, label: str, *, are_taken: bool) -> None:
     if (transforms := getattr(pipeline, _TRANSFORMS, None)) is None:
         setattr(pipeline, _TRANSFORMS, transforms := dict[str, bool]())
         around_run(pipeline, lambda: None, partial(_tell, transforms))
-    transforms[label] = are_taken
+    if not any(label.startswith(f"{outer}/") for outer in transforms):  # else its drops are among those of the outer one
+        transforms[label] = are_taken
 
 
 def tell_no_drops(pipeline: Pipeline) -> None:
