@@ -12,6 +12,7 @@ from beam_joins.keys.key_columns import Ints
 
 _WORD = 8
 _SIGN = np.uint64(1 << 63)
+_HALF, _LOW_HALF = np.uint64(32), np.uint64((1 << 32) - 1)
 
 
 def bytes_order(column: pa.Array) -> Ints:
@@ -28,12 +29,25 @@ def bytes_order(column: pa.Array) -> Ints:
 
 
 def sorted_by(numbers: Ints) -> Ints:
-    """The indices that sort numbers, equal ones in the order in which they are."""
+    """The indices that sort numbers, equal ones in the order in which they are.
+
+    >>> sorted_by(np.array([7, -(2**63), 7, 2**63 - 1])).tolist()
+    [1, 0, 2, 3]
+    """
     if (numbers[1:] >= numbers[:-1]).all():
         return np.arange(len(numbers))
-    by = np.argsort(numbers)  # not stable, but several times as fast as a stable sort
-    in_order = numbers[by]
-    return by if (in_order[1:] != in_order[:-1]).all() else np.argsort(numbers, kind="stable")
+    # numbers with their places in the lowest bits: to sort these takes half as long as to sort places by numbers
+    bits = int(len(numbers) - 1).bit_length()
+    above = (numbers - numbers.min()).view(np.uint64)
+    if int(above.max()) >> (64 - bits):
+        low = sorted_by((above & _LOW_HALF).view(np.int64))
+        return low[sorted_by((above >> _HALF)[low].view(np.int64))]
+    above <<= np.uint64(bits)
+    above |= np.arange(len(numbers), dtype=np.uint64)
+    above.sort()
+    above &= np.uint64((1 << bits) - 1)
+    places: Ints = above.view(np.int64)
+    return places
 
 
 def byte_numbers(column: pa.Array) -> Ints | None:

@@ -1,8 +1,7 @@
 """Sorts rows by routing key and position; running values within the rows of a key."""
 
-from collections.abc import Callable
-from math import prod
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -64,38 +63,33 @@ def _rank(column: pa.ChunkedArray) -> Ints:
     return rank
 
 
-_ROOM = 2**63
-
-
-def _sorted_by(columns: list[Ints]) -> Ints:
+def _sorted_by(columns: Sequence[Ints]) -> Ints:
     """The indices that sort rows by columns, rows that are equal in all of them in the order in which they
     are.
     """
-    number = _one_number(columns)
-    if number is None:
-        by: Ints = np.lexsort(columns[::-1])
-        return by
-    return sorted_by(number)
+    by = None
+    for number in _numbers(columns) if len(columns[0]) else ():
+        by = sorted_by(number) if by is None else by[sorted_by(number[by])]
+    return np.arange(len(columns[0])) if by is None else by
 
 
-def _one_number(columns: list[Ints]) -> Ints | None:
-    """Numbers that are ordered as rows are by the columns; ``None`` if 64 bits have no room for them."""
-    rows = len(columns[0])
-    if not rows:
-        return None
-    spans = [_span(column) for column in columns]
-    # a column of few distinct numbers that are far apart is replaced by their ranks
-    for i in sorted(range(len(columns)), key=lambda i: -spans[i]):
-        if prod(spans) < _ROOM or spans[i] <= rows:
-            break
-        columns = [*columns[:i], np.unique(columns[i], return_inverse=True)[1], *columns[i + 1 :]]
-        spans[i] = _span(columns[i])
-    if prod(spans) >= _ROOM:
-        return None
-    number = np.zeros(rows, np.int64)
-    for column, span in zip(columns, spans, strict=True):
-        number = number * span + (column - column.min())
-    return number
+def _numbers(columns: Sequence[Ints]) -> Iterator[Ints]:
+    """Numbers that are ordered as rows are by one or more of the columns, from the last column to the first: as many columns
+    in a number as leave room for the places of rows, with which they are sorted.
+    """
+    room = 1 << (63 - len(columns[0]).bit_length())
+    number, span = columns[-1], _span(columns[-1])
+    for column in reversed(columns[:-1]):
+        if (more := span * _span(column)) > room:
+            yield number
+            number, span = column, _span(column)
+        else:
+            number, span = (column - column.min()) * span + (number - number.min()), more
+    yield number
+
+
+_FAR: Final = 16
+"""How far numbers that are compared with each other are from each other, to see whether all are about in order."""
 
 
 def search(ordered: Ints, wanted: Ints, *, side: Literal["left", "right"] = "left") -> Ints:
@@ -104,9 +98,10 @@ def search(ordered: Ints, wanted: Ints, *, side: Literal["left", "right"] = "lef
     >>> search(np.array([1, 3, 3]), np.array([9, 3, 0]), side="right").tolist()
     [3, 3, 0]
     """
-    if (wanted[1:] >= wanted[:-1]).all():
+    some = wanted[::_FAR]
+    if np.count_nonzero(some[1:] < some[:-1]) * _FAR < len(some):
         return np.searchsorted(ordered, wanted, side=side)
-    by = np.argsort(wanted)  # neighbours are found where the one before was
+    by = sorted_by(wanted)  # neighbours are found where the one before was
     index = np.empty(len(wanted), np.int64)
     index[by] = np.searchsorted(ordered, wanted[by], side=side)
     return index

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.columns.sorted_bytes import byte_numbers, bytes_order, search_bytes
+from beam_joins.columns.sorted_bytes import byte_numbers, bytes_order, search_bytes, sorted_by
 from tests.beam_joins.kernels import modest
 
 ANY = st.binary(max_size=12)
@@ -59,3 +59,10 @@ def test_numbers_are_equal_and_ordered_as_the_bytes_are(values):
 @pytest.mark.parametrize("values", [[], [b"", b""], [b"a", None], [b"a", b"ab"], [b"123456789", b"abcdefghi"]])
 def test_what_has_no_numbers(values):
     assert byte_numbers(column(values)) is None
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 3), min_size=1), st.integers(1, 40))
+@modest
+def test_numbers_are_sorted_and_equal_ones_stay_in_their_order(numbers, times):
+    column = np.tile(np.array(numbers, np.int64), times)
+    assert sorted_by(column).tolist() == np.argsort(column, kind="stable").tolist()

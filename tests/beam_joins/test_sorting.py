@@ -2,10 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.columns.sorting import ffill_index, gather, integers, ordered, starts, valid
+from beam_joins.columns.sorting import ffill_index, gather, integers, ordered, search, starts, valid
 from tests.beam_joins.kernels import modest
 
 FAR = st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])
@@ -27,6 +28,17 @@ def test_columns_of_many_rows_that_have_no_room_in_64_bits_are_ordered_too():
     columns[0][::2] = columns[0][0]
     assert ordered(*columns).tolist() == np.lexsort(columns[::-1]).tolist()
     assert ordered(*columns[:3]).tolist() == np.lexsort(columns[2::-1]).tolist()
+
+
+@pytest.mark.parametrize("shuffled", [0, 20, 1000], ids=["in order", "about in order", "in no order"])
+def test_a_search_finds_what_numpy_finds_in_whatever_order_it_looks(shuffled):
+    chance = np.random.default_rng(7)
+    wanted = np.sort(chance.integers(-50, 1050, 1000))
+    for begin in range(0, 1000, shuffled or 1000):
+        chance.shuffle(wanted[begin : begin + shuffled])
+    numbers = np.sort(chance.integers(0, 1000, 500))
+    for side in ("left", "right"):
+        assert search(numbers, wanted, side=side).tolist() == np.searchsorted(numbers, wanted, side=side).tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans())))

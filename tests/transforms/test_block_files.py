@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
@@ -21,12 +22,16 @@ from apache_beam.testing.util import assert_that, equal_to
 from beam_joins import Change, TableFromChangelog, TableToChanges
 from beam_joins.coders.block import write_block
 from beam_joins.errors import CorruptData, OutputError
+from beam_joins.keys.hashes import hashes
 from beam_joins.transforms.engine.blocks import block_files, block_folder
 from beam_joins.transforms.engine.blocks.block_files import BlockFolder, reference_of
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.places import SPACE
 from beam_joins.transforms.engine.files.claim import new_claim
+from beam_joins.transforms.engine.stages import replay
 from beam_joins.transforms.engine.stages.partitions import DEFAULT_PARTITIONS, partition_count, suggested_partitions
 from beam_joins.transforms.engine.turns import parts
-from beam_joins.transforms.engine.turns.parts import Parts
+from beam_joins.transforms.engine.turns.parts import Parts, places_of
 from tests.object_store import Forbidden
 from tests.transforms.all_builds import all_of_them, one_of_a_kind
 from tests.transforms.test_truncates import OPTIONS, ROWS, TABLE
@@ -51,9 +56,9 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     written: list[int] = []
     write = block_files.BlockFile.write
 
-    def counted(self: block_files.BlockFile, block: bytes, rows_bytes: int) -> bytes:
+    def counted(self: block_files.BlockFile, block: bytes, *about: Any) -> bytes:
         written.append(len(block))
-        return write(self, block, rows_bytes)
+        return write(self, block, *about)
 
     monkeypatch.setattr(block_files.BlockFile, "write", counted)
     return written
@@ -66,9 +71,9 @@ def few_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     split: list[int] = []
     each_part = Parts._each_part
 
-    def counted(self, batches, begin, ends, held):
+    def counted(self, batches, begin, ends, *others):
         split.append(len(ends))
-        return each_part(self, batches, begin, ends, held)
+        return each_part(self, batches, begin, ends, *others)
 
     monkeypatch.setattr(Parts, "_each_part", counted)
     return split
@@ -85,7 +90,9 @@ def expected():
 
 
 @pytest.mark.slow
-def test_joins_of_each_kind_give_the_same_by_reference_and_in_parts(blocks, small_blocks, few_bytes):
+@pytest.mark.parametrize("ranges", [1, 4])
+def test_joins_of_each_kind_give_the_same_by_reference_and_in_parts(blocks, small_blocks, few_bytes, monkeypatch, ranges):
+    monkeypatch.setattr(replay, "range_count", lambda partitions, size: ranges)
     inline = in_order(elements_of(FnApiRunner(), bounded, EVENTS, one_of_a_kind, "--beam_joins_blocks=inline"))
     small_blocks.clear()
     options = [f"--beam_joins_blocks={blocks}", "--beam_joins_partitions=1", "--beam_joins_memory=1"]
@@ -172,6 +179,33 @@ def test_parts_of_a_partition_have_what_meets_in_one_part(tmp_path, blocks):
         assert len(set().union(*seen)) == sum(map(len, seen)) == 500
         assert counts == {"left": 20_000, "right": 20_000}
         assert list(blocks.iterdir()) == []
+
+
+def test_blocks_of_a_range_are_a_part_of_their_partition(blocks, small_blocks, monkeypatch):
+    folder = BlockFolder(str(blocks), frees=True)
+    keys = pa.array(range(8_000))
+    rows = pa.record_batch({"key": keys, "timestamp": keys})
+    routed = list[tuple[int, bytes]]()
+    unsized = 1, rows.slice(5_000, 100)
+    for ranges, some in ((4, rows.slice(0, 5_000)), unsized, (4, rows.slice(5_100))):
+        writer = BlockWriter(2, ranges=ranges, file=folder.file())
+        writer.send("rows", hashes(some["key"]), some)
+        if ranges == 4:
+            writer.send_to_all("rows", rows.slice(0, 1), "all")
+        routed += [block for _, block, _ in writer.flush()]
+        monkeypatch.setattr(block_files, "SMALL_BYTES", 1 << 30)  # the blocks of the others are too small for a file
+    assert {partition for partition, _ in routed} == {0, 1}
+    seen = list[int]()
+    for number in (0, 1):
+        parts_of = list(Parts(1 << 30, folder, ("all",)).of([block for partition, block in routed if partition == number]))
+        assert [part.end for part in parts_of] == [SPACE * n // 4 for n in (1, 2, 3, 4)]
+        for begin, part in zip((0, *(part.end for part in parts_of)), parts_of, strict=False):
+            at = places_of(part.rows["rows"])
+            assert begin <= at.min() <= at.max() < part.end
+            assert part.rows["all"]["key"].to_pylist() == [0, 0]
+            assert set((hashes(part.rows["rows"]["key"].combine_chunks()) % 2).tolist()) == {number}
+            seen += part.rows["rows"]["key"].to_pylist()
+    assert sorted(seen) == keys.to_pylist()
 
 
 def test_a_bundle_that_is_run_again_writes_another_file(blocks):

@@ -18,23 +18,25 @@ from uuid import uuid4
 from apache_beam.io.filesystem import CompressionTypes
 
 from beam_joins.errors import CorruptData, OutputError
+from beam_joins.transforms.engine.blocks.places import ALL_PLACES, PlaceRange
 from beam_joins.transforms.engine.files.stored_files import calling, cause, create_file, is_remote, read_range
 
 SMALL_BYTES: Final = 4 << 10
 """A smaller block travels as it is: a file's pages, which are freed as a whole, are as large."""
 _MARK = b"\x01"  # neither a block nor a note begins with it
-_REFERENCE = Struct(">cQQQ")  # the mark, where the block begins, its length, the bytes of its rows; the file's name is behind it
+_REFERENCE = Struct(">cQQQHH")  # the mark, where the block begins, its length, the bytes of its rows, its range; then the file's name
 _RAW: Final = CompressionTypes.UNCOMPRESSED
 _PUNCH_HOLE, _KEEP_SIZE = 2, 1  # of Linux's falloc.h
 
 
 class Reference(NamedTuple):
-    """The place of a block, and the bytes of its rows in memory."""
+    """Where a block lies, the bytes of its rows in memory, and the range of their places."""
 
     file: str
     offset: int
     length: int
     rows_bytes: int
+    range: PlaceRange = ALL_PLACES
 
     def written(self) -> bytes:
         """The reference as it travels.
@@ -43,15 +45,15 @@ class Reference(NamedTuple):
         >>> reference_of(reference.written()) == reference, reference_of(b"a block")
         (True, None)
         """
-        return _REFERENCE.pack(_MARK, self.offset, self.length, self.rows_bytes) + self.file.encode()
+        return _REFERENCE.pack(_MARK, self.offset, self.length, self.rows_bytes, *self.range) + self.file.encode()
 
 
 def reference_of(block: bytes) -> Reference | None:
     """The reference that stands for a block; ``None`` for a block."""
     if not block.startswith(_MARK):
         return None
-    _, offset, length, rows_bytes = _REFERENCE.unpack_from(block)
-    return Reference(block[_REFERENCE.size :].decode(), offset, length, rows_bytes)
+    _, offset, length, rows_bytes, *of_places = _REFERENCE.unpack_from(block)
+    return Reference(block[_REFERENCE.size :].decode(), offset, length, rows_bytes, PlaceRange(*of_places))
 
 
 class BlockFile:
@@ -68,7 +70,7 @@ class BlockFile:
         """The path of the file, which exists once a block is in it."""
         return os.path.join(self._folder, self._name)
 
-    def write(self, block: bytes, rows_bytes: int) -> bytes:
+    def write(self, block: bytes, rows_bytes: int, range: PlaceRange = ALL_PLACES) -> bytes:
         """Write a block. Returns the bytes that travel in its place: a reference to it, or the block itself
         where it is small or the folder is missing. Raises :class:`OutputError`.
         """
@@ -79,7 +81,7 @@ class BlockFile:
             while left:
                 left = left[self._file.write(left) :]
         offset, self._end = self._end, self._end + len(block)
-        return Reference(self._name, offset, len(block), rows_bytes).written()
+        return Reference(self._name, offset, len(block), rows_bytes, range).written()
 
     def close(self) -> None:
         """End writing; a block that comes later is in a new file. Raises :class:`OutputError`."""

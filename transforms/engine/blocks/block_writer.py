@@ -4,7 +4,7 @@ to.
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from beam_joins.elements.change import Dropped
 from beam_joins.transforms.engine.blocks import metrics
 from beam_joins.transforms.engine.blocks.block_files import BlockFile
 from beam_joins.transforms.engine.blocks.observed_kinds import write_note
+from beam_joins.transforms.engine.blocks.places import ALL_PLACES, PlaceRange, places
 
 PENDING_BYTES = 64 << 20  # the rows that wait in a writer, of all replays and partitions
 BLOCK_BYTES = 4 << 20  # a block as large as that does not wait for the others
@@ -49,6 +50,15 @@ Output = tuple[str, Any]
 """An element and the name of the output that it goes to."""
 
 
+class Where(NamedTuple):
+    """The replay and the partition that a block goes to, the input that its rows are of, and the range of their places."""
+
+    to: str
+    partition: int
+    input: str
+    range: PlaceRange
+
+
 class _Waiting:
     """Rows that wait until their block is full."""
 
@@ -60,14 +70,15 @@ class _Waiting:
 class BlockWriter:
     """Collects the output of a route or an operator: rows for replays, dropped records and bad ones.
 
-    With a ``file``, blocks lie in it and references travel. ``travels=False`` for blocks that do not leave
-    the turn that writes them.
+    With a ``file``, blocks lie in it and references travel; a block has the rows of one of ``ranges`` of places. ``travels=False``
+    for blocks that do not leave the turn that writes them.
     """
 
     def __init__(
         self,
         partitions: int,
         *,
+        ranges: int = 1,
         keep_dropped: bool = True,
         turn: int | None = None,
         file: BlockFile | None = None,
@@ -77,11 +88,11 @@ class BlockWriter:
         """The end of the tick in which the rows sent had their turn, where the input has ticks
         (:mod:`beam_joins.transforms.engine.turns.ticks`).
         """
-        self._partitions = partitions
+        self._partitions, self._ranges = partitions, ranges
         self._keep_dropped = keep_dropped
         self._file = file
         self._travels = travels
-        self._waiting: dict[tuple[str, int, str], _Waiting] = {}
+        self._waiting: dict[Where, _Waiting] = {}
         self._pending_bytes = 0
         self._noted: dict[str, set[str]] = {}
         self._ready: list[Output] = []
@@ -100,27 +111,30 @@ class BlockWriter:
             return
         if self.turn is not None:
             rows = rows.append_column(TURN, pa.array(np.full(len(rows), self.turn)))
-        partitions = (hashes % self._partitions).astype(np.min_scalar_type(self._partitions))
-        counts = np.bincount(partitions, minlength=self._partitions)
-        rows = rows.take(pa.array(np.argsort(partitions, kind="stable")))
+        blocks = hashes % self._partitions
+        if self._ranges > 1:
+            blocks = blocks.astype(np.int64) * self._ranges + PlaceRange.numbers(places(hashes), self._ranges)
+        blocks = blocks.astype(np.min_scalar_type(self._partitions * self._ranges))
+        counts = np.bincount(blocks)
+        rows = rows.take(pa.array(np.argsort(blocks, kind="stable")))
         each, start = rows.nbytes / len(rows), 0
-        for partition in np.flatnonzero(counts).tolist():
-            some = int(counts[partition])
-            waiting = self._waiting.setdefault((to, partition, to), _Waiting())
+        for block in np.flatnonzero(counts).tolist():
+            some, where = int(counts[block]), Where(to, block // self._ranges, to, PlaceRange(block % self._ranges, self._ranges))
+            waiting = self._waiting.setdefault(where, _Waiting())
             waiting.batches.append(rows.slice(start, some))
             waiting.bytes += round(some * each)
             self._pending_bytes += round(some * each)
             start += some
             if waiting.bytes >= BLOCK_BYTES:
-                self._leave(to, partition, to)
+                self._leave(where)
         if self._pending_bytes >= PENDING_BYTES:
             for where in list(self._waiting):
-                self._leave(*where)
+                self._leave(where)
 
     def send_to_all(self, to: str, rows: pa.RecordBatch, input: str) -> None:
         """Send a few rows to all partitions of the replay named ``to``, as an input of another name."""
         for partition in range(self._partitions):
-            self._waiting.setdefault((to, partition, input), _Waiting()).batches.append(rows)
+            self._waiting.setdefault(Where(to, partition, input, ALL_PLACES), _Waiting()).batches.append(rows)
 
     def drop(self, reason: str, record: Any, timestamp: int) -> None:
         """Count a record that cannot be used, and put it into the output of the dropped ones."""
@@ -146,9 +160,9 @@ class BlockWriter:
 
     def flush(self) -> Iterator[tuple[str, tuple[int, bytes], int]]:
         """The blocks that are not full, each with its name and its earliest timestamp, and the notes."""
-        for (to, partition, name), waiting in self._waiting.items():
-            rows = concat_batches(name, waiting.batches)
-            yield to, (partition, self._block(rows, name)), _earliest(rows)
+        for where, waiting in self._waiting.items():
+            rows = concat_batches(where.input, waiting.batches)
+            yield where.to, (where.partition, self._block(rows, where)), _earliest(rows)
         for to, noted in self._noted.items():
             if noted:
                 yield to, (0, write_note(to, noted)), _EARLIEST
@@ -158,18 +172,18 @@ class BlockWriter:
         if self._file is not None:
             self._file.close()
 
-    def _leave(self, to: str, partition: int, name: str) -> None:
-        waiting = self._waiting.pop((to, partition, name))
+    def _leave(self, where: Where) -> None:
+        waiting = self._waiting.pop(where)
         self._pending_bytes -= waiting.bytes
-        rows = concat_batches(name, waiting.batches)
-        self._ready.append((to, timestamped((partition, self._block(rows, name)), _earliest(rows))))
+        rows = concat_batches(where.input, waiting.batches)
+        self._ready.append((where.to, timestamped((where.partition, self._block(rows, where)), _earliest(rows))))
 
-    def _block(self, rows: pa.Table, name: str) -> bytes:
-        block = write_block(rows, name, compact=self._travels)
+    def _block(self, rows: pa.Table, where: Where) -> bytes:
+        block = write_block(rows, where.input, compact=self._travels)
         if self._travels:
             metrics.count(metrics.BLOCK_ROWS, len(rows))
             metrics.count(metrics.BLOCK_BYTES, len(block))
-        return block if self._file is None else self._file.write(block, rows.nbytes)
+        return block if self._file is None else self._file.write(block, rows.nbytes, where.range)
 
 
 def _earliest(rows: pa.Table) -> int:

@@ -13,13 +13,13 @@ from beam_joins.transforms.engine.blocks.block_writer import DROPPED, BlockWrite
 class Emitter:
     """The writers and the tagged outputs of the engine's DoFns; the first output needs no tag.
 
-    With a ``folder`` blocks are written there and references to them travel.
+    With a ``folder`` blocks are written there, each for one of ``ranges`` of a partition, and references to them travel.
     """
 
-    def __init__(self, outputs: tuple[str, ...], partitions: int, folder: BlockFolder | None = None) -> None:
+    def __init__(self, outputs: tuple[str, ...], partitions: int, folder: BlockFolder | None = None, ranges: int = 1) -> None:
         self.outputs = outputs
         self.keeps_dropped = DROPPED in outputs
-        self._partitions = partitions
+        self._partitions, self._ranges = partitions, ranges if folder is not None else 1
         self._folder = folder
         self._own_types = OwnTypes()
 
@@ -28,7 +28,7 @@ class Emitter:
         are ticks.
         """
         file = None if self._folder is None else self._folder.file()
-        return BlockWriter(self._partitions, keep_dropped=self.keeps_dropped, turn=turn, file=file)
+        return BlockWriter(self._partitions, ranges=self._ranges, keep_dropped=self.keeps_dropped, turn=turn, file=file)
 
     def emit(self, outputs: Iterable[Output]) -> list[Any]:
         """The elements as a DoFn gives them."""

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from beam_joins.coders.snapshot import Described, read_snapshot, tables_of, write_snapshot
 from beam_joins.keys.key_columns import Bools
+from beam_joins.transforms.engine.blocks.places import SPACE
 from beam_joins.transforms.engine.resumed.manifest import DescribedPart, Manifest, Remembered
 from beam_joins.transforms.engine.resumed.resumed_turn import widened_rows
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from beam_joins.transforms.engine.resumed.state_parts import apart, joined, split
-from beam_joins.transforms.engine.turns.parts import SPACE, routed_by
+from beam_joins.transforms.engine.turns.parts import routed_by
 from beam_joins.values.schema_evolution import union_schema
 
 _Types = dict[int, pa.Schema]

@@ -10,7 +10,8 @@ import pyarrow as pa
 from beam_joins.coders.snapshot import NO_SNAPSHOT, Described, Snapshot, fields_of, files_of, tables_of
 from beam_joins.keys.key_columns import Bools
 from beam_joins.tables.arrangement import Arrangement
-from beam_joins.transforms.engine.turns.parts import ROUTED_BY, SPACE, Held, places
+from beam_joins.transforms.engine.blocks.places import SPACE
+from beam_joins.transforms.engine.turns.parts import ROUTED_BY, Held, places_of
 
 _SHARE: Final = 4  # of the memory that a turn may take: merged with what is new, a part is in memory several times
 _TOO_LARGE: Final = 2  # times that
@@ -101,7 +102,7 @@ def split(state: Any, place: int) -> tuple[Any, Any]:
     """
 
     def is_before(rows: pa.Table) -> Bools:
-        before: Bools = places(rows) < place
+        before: Bools = places_of(rows) < place
         return before
 
     return apart(state, is_before)

@@ -4,9 +4,13 @@ from beam_joins.cores import usable_cores
 from beam_joins.errors import InputError
 
 PARTITION_BYTES = 256 << 20
-"""The most bytes of input that a partition should have; it is replayed in parts. Every worker has a block for
-each partition, and small blocks cost more than parts do.
-"""
+"""The most bytes of input that a partition should have; it is replayed in parts."""
+
+RANGE_BYTES = 8 << 20
+"""The most bytes of rows that are replayed at a time, where it can be: more do not stay in a processor's cache."""
+
+MOST_BLOCKS = 512
+"""The most blocks that a worker should fill at a time: small ones cost more than rows that do not stay in the cache."""
 
 WORTHWHILE_BYTES = 2 << 20
 """The least bytes of input that a partition should have: on Spark a partition costs some hundredths of a
@@ -44,6 +48,19 @@ def suggested_partitions(input_bytes: int) -> int:
     """
     worthwhile = min(DEFAULT_PARTITIONS, -(-input_bytes // WORTHWHILE_BYTES))
     return max(CORES, worthwhile, -(-input_bytes // PARTITION_BYTES))
+
+
+def range_count(partitions: int, size: int | None) -> int:
+    """The number of ranges of places, a power of two, that partitions of so many bytes all together are replayed in; one where
+    the size is not known.
+
+    >>> range_count(16, 900 << 20), range_count(400, 100 << 30), range_count(16, None)
+    (8, 1, 1)
+    """
+    count = 1
+    while size is not None and count * partitions * RANGE_BYTES < size and 2 * count * partitions <= MOST_BLOCKS:
+        count *= 2
+    return count
 
 
 def partition_count(partitions: int | None, size: int | None = None) -> int:

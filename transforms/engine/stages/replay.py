@@ -33,7 +33,7 @@ from beam_joins.transforms.engine.blocks.observed_kinds import Check
 from beam_joins.transforms.engine.construction.fingerprints import label_of
 from beam_joins.transforms.engine.resumed.resumed_turn import ResumedTurn, observed
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
-from beam_joins.transforms.engine.stages.partitions import CORES, growing_partitions, partition_count
+from beam_joins.transforms.engine.stages.partitions import CORES, growing_partitions, partition_count, range_count
 from beam_joins.transforms.engine.stages.replay_options import (
     ReplayOptions,
     blocks_for,
@@ -142,7 +142,10 @@ class Stage(beam.PTransform[Any, Any]):
     def _emitter(self, pcoll: PCollection[Any]) -> Emitter:
         take_note_of_pickles(pcoll)
         partitions = self._partitions(pcoll)  # first of all, as it attaches a folder for the state
-        return Emitter(self._names, partitions, blocks_for(pcoll) if self._refers and pcoll.is_bounded else None)
+        folder = blocks_for(pcoll) if self._refers and pcoll.is_bounded else None
+        # the parts of a state are as many as ranges, and each of them costs every later run
+        ranges = range_count(partitions, self._size) if folder_for(pcoll) is None else 1
+        return Emitter(self._names, partitions, folder, ranges)
 
     def _partitions(self, pcoll: PCollection[Any]) -> int:
         asked_for, folder = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions, folder_for(pcoll)

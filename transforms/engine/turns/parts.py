@@ -1,14 +1,10 @@
-"""A partition that is too large for a turn, in parts: its rows by further bits of the hash by which they were
-routed, as if there were more partitions.
-
-These bits are the **place** of a row: rows that meet have one place, and a part has the rows of a range of
-places.
-"""
+"""A partition that is too large for a turn, in parts: each has the rows of a range of places."""
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,6 +17,7 @@ from beam_joins.keys.key_columns import Ints
 from beam_joins.keys.opaque import VALUES
 from beam_joins.transforms.engine.blocks.block_files import BlockFolder, reference_of
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.places import ALL_PLACES, SPACE, PlaceRange, places
 
 TURN_FACTOR: Final = 10
 """The memory of a turn as a multiple of the bytes of its rows: it sorts, joins and gives them."""
@@ -28,8 +25,6 @@ STATE_FACTOR: Final = 4
 """The most bytes of the state that rows meet, as a multiple of the bytes of the rows."""
 FAN_OUT: Final = 16
 """The number of parts that rows of unknown size are split into."""
-SPACE: Final = 1 << 48
-"""The end of the range of places: rows of a partition have places from 0 up to it."""
 _MOST_PARTS: Final = 256
 _ONE_KEY: Final = 0.9  # a part with so much of what was split has a key, or rows of all parts, that cannot be split
 _PARTS: Final = "parts"
@@ -82,9 +77,20 @@ class Parts:
             yield from self._split(blocks, None, 0, held)
             return
         references = list(blocks)
-        yield from self._split(references, self._size(references), 0, held)
+        if (ranges := _ranges(references)) and held == NOTHING_HELD and os.path.isdir(self._folder.path):
+            yield from self._of_ranges(references, ranges)
+        else:
+            yield from self._split(references, self._size(references), 0, held)
         if self._folder.frees:
             self._folder.free(references)
+
+    def _of_ranges(self, blocks: Sequence[bytes], ends: Sequence[int]) -> Iterator[StatePart]:
+        """The rows of blocks that are of ranges up to these places; rows of other blocks are put to them."""
+        of_ranges, others = dict[int, list[bytes]](), list[bytes]()
+        for block in blocks:
+            of_block = _range(block)
+            (of_ranges.setdefault(of_block.end, []) if of_block.of == len(ends) else others).append(block)
+        yield from self._each_part(_read(map(self.read, others)), 0, ends, NOTHING_HELD, of_ranges)
 
     def _size(self, blocks: Iterable[bytes]) -> int | None:
         """The bytes of rows; ``None`` where many are in blocks that do not say it, and are perhaps compressed."""
@@ -131,47 +137,61 @@ class Parts:
         return ends
 
     def _each_part(
-        self, batches: Iterable[tuple[str, pa.RecordBatch]], begin: int, ends: Sequence[int], held: Sequence[Held]
+        self,
+        batches: Iterable[tuple[str, pa.RecordBatch]],
+        begin: int,
+        ends: Sequence[int],
+        held: Sequence[Held],
+        of_ends: Mapping[int, list[bytes]] = MappingProxyType({}),
     ) -> Iterator[StatePart]:
+        """The parts up to each end: the blocks that are there for it, and its rows of the batches."""
         folder = self._folder
         assert folder is not None
         file = folder.file()
         path, parts = file.path, [list[bytes]() for _ in ends]
         writer = BlockWriter(len(ends), file=file, travels=False)
-        total = 0
+        total = sum(map(_rows_bytes, of_ends.values()))
         for name, rows in batches:
             total += rows.nbytes
             if name in self._to_all:
                 writer.send_to_all(_PARTS, rows, name)
             else:
-                writer.send(name, np.searchsorted(ends, places(rows), side="right"), rows)
+                writer.send(name, np.searchsorted(ends, places_of(rows), side="right"), rows)
             for _, element in writer.pop_ready():
                 number, block = element.value
                 parts[number].append(block)
         for _, (number, block), _ in writer.flush():
             parts[number].append(block)
         try:
-            for end, part in zip(ends, parts, strict=True):
+            for end, written in zip(ends, parts, strict=True):
+                part = [*of_ends.get(end, ()), *written]
                 size = _rows_bytes(part)
                 of_part = next(each for each in held if end <= each.end)
                 if self._most_bytes < size < _ONE_KEY * total:
                     yield from self._split(part, size, begin, [of_part._replace(end=end, pieces=1)])
                 elif part:
                     yield StatePart(end, read_blocks(map(self.read, part)))
-                folder.free(part)
-                part.clear()
+                folder.free(written)
+                written.clear()
                 begin = end
         finally:
             with suppress(FileNotFoundError):
                 os.remove(path)
 
 
-def places(rows: pa.RecordBatch | pa.Table) -> Ints:
-    """Where rows lie in a partition: by other bits of the hash than those by which partitions, and parts of left
-    rows, are chosen.
-    """
-    place: Ints = ((routed_by(rows) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(16)).view(np.int64)
-    return place
+def places_of(rows: pa.RecordBatch | pa.Table) -> Ints:
+    """The places of rows by the hashes of their columns."""
+    return places(routed_by(rows))
+
+
+def _range(block: bytes) -> PlaceRange:
+    return ALL_PLACES if (reference := reference_of(block)) is None else reference.range
+
+
+def _ranges(blocks: Iterable[bytes]) -> list[int]:
+    """The ends of the ranges of blocks; none where all blocks are of all places."""
+    count = max((_range(block).of for block in blocks), default=1)
+    return [PlaceRange(number, count).end for number in range(count)] if count > 1 else []
 
 
 def _rows_bytes(blocks: Iterable[bytes]) -> int:

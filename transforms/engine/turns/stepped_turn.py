@@ -9,7 +9,7 @@ import pyarrow as pa
 from apache_beam.pipeline import Pipeline
 
 from beam_joins.coders.block import concat_batches
-from beam_joins.transforms.engine.blocks.block_writer import BlockWriter
+from beam_joins.transforms.engine.blocks.block_writer import BlockWriter, Where
 from beam_joins.transforms.engine.blocks.emitter import Emitter
 from beam_joins.transforms.engine.blocks.observed_kinds import Check, read_note
 from beam_joins.transforms.engine.turns.operator import Operator, Turn, largest_of
@@ -41,8 +41,8 @@ class StepWriter(BlockWriter):
         self._dropped[reason] += records
         super().drop_rows(reason, records, rows)
 
-    def _block(self, rows: pa.Table, name: str) -> Any:
-        return name, rows
+    def _block(self, rows: pa.Table, where: Where) -> Any:
+        return where.input, rows
 
 
 class StepEmitter(Emitter):
