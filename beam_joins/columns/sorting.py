@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from beam_joins.columns.sorted_bytes import bytes_order, sorted_by
 from beam_joins.keys.encoded import encoded_values
 from beam_joins.keys.key_columns import Bools, Ints
-from beam_joins.keys.opaque import is_opaque
+from beam_joins.keys.nested import is_combined, is_windowed
+from beam_joins.keys.opaque import KEYS, is_opaque
 
 
 def ordered(code: Ints, position: Ints, *then: Ints, ties: Callable[[Ints], Ints] | None = None) -> Ints:
@@ -177,6 +178,8 @@ def same(values: pa.Array, others: pa.Array) -> Bools:
     """
     present, others_present = valid(values), valid(others)
     equal: Bools
+    if values.type == KEYS or is_windowed(values.type) or is_combined(values.type):
+        return same(values.storage, others.storage)
     if is_opaque(values.type):
         equal = same(values.storage, others.storage)
         # two encodings of one value may differ

@@ -267,9 +267,9 @@ class _Join:
         every = Meeting(right.spans)
         counts = _PairCounts(left), _PairCounts(right)
         unmatched = 0
-        if self._condition is None:
+        if self._condition is None and not self._shape.has_pairs:
             unmatched = self._unmatched(every.count(left.spans.join_key, left.spans.begin, left.spans.begin), slice(None))
-        if self._condition is not None or self._shape.has_pairs:
+        else:
             news = Meeting(right.spans, right.spans.is_touched) if left.alive else every
             for part in _parts(left.spans, every, news, most):
                 a, b = self._pairs(part, every, news)
@@ -277,9 +277,9 @@ class _Join:
                     np.maximum(left.spans.begin[a], right.spans.begin[b]),
                     np.minimum(left.spans.last[a], right.spans.last[b]),
                 )
+                first = a[begin == left.spans.begin[a]] - part.start
+                unmatched += self._unmatched(np.bincount(first, minlength=part.stop - part.start), part)
                 if self._condition is not None:
-                    first = a[begin == left.spans.begin[a]] - part.start
-                    unmatched += self._unmatched(np.bincount(first, minlength=part.stop - part.start), part)
                     alive = left.spans.at[a] < left.alive, right.spans.at[b] < right.alive
                     counts[0].add(a, begin, last, alive[1])
                     counts[1].add(b, begin, last, alive[0])

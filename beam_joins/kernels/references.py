@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_joins.columns.sorting import combine_chunks, gather, integers, ordered, starts, valid
+from beam_joins.columns.sorting import combine_chunks, gather, integers, ordered, same, starts, valid
 from beam_joins.kernels.overlap_events import Shape
 from beam_joins.keys.key_columns import Bools, Ints, factorize
 from beam_joins.keys.opaque import opaque_keys
@@ -45,9 +45,9 @@ def subscriptions(batch: ChangeBatch, references: pa.Array, shape: Shape) -> pa.
         index = np.flatnonzero(enters | was)
         left, none = ~enters[index], np.zeros(len(index), np.bool_)
         return _rows(batch, references, index, np.where(left, old[index], index), left, none, pa.nulls(len(index), pa.int64()))
-    (code,) = factorize(references)
-    same = was & enters & (code[old] == code[new])
-    leaves = was & ~same
+    stays = was & enters
+    stays[stays] = same(references.take(pa.array(old[stays])), references.take(pa.array(new[stays])))
+    leaves = was & ~stays
     moved = leaves & enters & (shape.many | (shape.result == "left_key"))
     # a version that begins in this batch says itself where it is left
     told = moved & (old < len(batch)) & (not shape.many)

@@ -1,12 +1,16 @@
 """Rows by routing key and position."""
 
+from itertools import product
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_joins.columns.sorting import ffill_index, gather, integers, ordered, search, starts, valid
+from beam_joins.columns.sorting import ffill_index, gather, integers, ordered, same, search, starts, valid
+from beam_joins.keys.nested import combined_keys, windowed_keys
+from beam_joins.keys.opaque import opaque_keys, python_keys
 from tests.beam_joins.kernels import modest
 
 FAR = st.sampled_from([-(2**63), -1, 0, 1, 2**63 - 1])
@@ -58,3 +62,21 @@ def test_values_at_negative_indices_are_null():
     assert gather(pa.array([{"a": 1}, None]), np.array([0, 1, -1])).to_pylist() == [{"a": 1}, None, None]
     assert valid(pa.array([{"a": None}, None])).tolist() == [True, False]
     assert integers(pa.chunked_array([[1], [2]])).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        opaque_keys([7, "a", None, 7.5]),
+        pa.array([{"a": "x", "b": 1}, None, {"a": "x", "b": None}, {"a": None, "b": None}]),
+        pa.array([0.0, -0.0, None, 1.0]),
+        combined_keys(pa.array(["a", "a", None]), pa.array([1, None, 1])),
+        windowed_keys(pa.array(["a", "a", "b"]), pa.array([0, 5, 0]), pa.array([5, 10, 5]), mask=pa.array([False, False, True])),
+    ],
+    ids=["opaque", "structs", "floats", "combined", "windowed"],
+)
+def test_keys_are_the_same_where_they_are_equal_in_python(keys):
+    one, other = np.array([*product(range(len(keys)), repeat=2)]).T
+    in_python = python_keys(keys)
+    expected = [in_python[i] == in_python[j] for i, j in zip(one, other, strict=True)]
+    assert same(keys.take(pa.array(one)), keys.take(pa.array(other))).tolist() == expected
