@@ -26,6 +26,7 @@ from tests.transforms.changelog_tables import changelog, changelog_table
 PLANNER: Final = "55.0.0"
 """The version of DataFusion that views plan with. Before another one is taken, 10,000 random queries have to be right with it."""
 QUERIES_OF_A_SHOP: Final = 6
+_TOLD_EVERY: Final = 300
 _REFUSED: Final = re.compile("IN .SELECT .*not kept|all rows would meet|cannot be planned: Schema contains duplicate")
 """What views say of random queries that they do not keep; DataFusion gives count(1) and count(*) beside each other one name."""
 
@@ -100,6 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.disable(logging.WARNING)
     ran, wrong, others = 0, 0, 0
     for seed in range(asked.seed, asked.seed + -(-asked.queries // QUERIES_OF_A_SHOP)):
+        if ran % _TOLD_EVERY < QUERIES_OF_A_SHOP and ran:
+            print(f"{ran:,} queries, up to seed {seed - 1}: {wrong:,} wrong", file=sys.stderr, flush=True)
         chance = random.Random(seed)
         drawn = random_shop(chance)
         for query, relation in random_queries(chance, drawn, QUERIES_OF_A_SHOP):
