@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from os.path import commonprefix
 from typing import Any, Final, Literal, NamedTuple, TypedDict, get_args
 
 from beam_joins.transforms.engine.construction.table_type import Order
@@ -121,10 +122,26 @@ def _of_options(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator
         was, is_now = options.get(name), after.get(name)
         is_other = versions.get(name) != versions_after.get(name)
         if was != is_now and (is_other or name not in versions or not (_is_name(was) and _is_name(is_now))):
-            yield f"{name} was {was!r} and is {is_now!r}", rules.of_option(name)
+            yield f"{name} was {{}} and is {{}}".format(*_parts_that_differ(repr(was), repr(is_now))), rules.of_option(name)
         elif is_other and (name in versions or "values" in before):
             what = "is another function than before, by its source or" if _is_name(is_now) else "is another than before, by"
             yield f"{name}={is_now} {what} the values that it refers to (see versioned)", rules.of_option(name)
+
+
+def _parts_that_differ(was: str, is_now: str) -> tuple[str, str]:
+    """Two texts; of long ones what differs, and some of what is around it.
+
+    >>> _parts_that_differ("a" + " same" * 30 + " old" + " same" * 30, "a" + " same" * 30 + " new" + " same" * 30)
+    ('...same same same same same old same same same same same...', '...same same same same same new same same same same same...')
+    """
+    if max(len(was), len(is_now)) <= _SHORT:
+        return was, is_now
+    same_begin = len(commonprefix([was, is_now]))
+    same_end = len(commonprefix([was[same_begin:][::-1], is_now[same_begin:][::-1]]))
+    begin = was.rfind(" ", 0, max(same_begin - _AROUND, 0)) + 1
+    left_out = max(same_end - _AROUND, 0)
+    was, is_now = (("..." if begin else "") + text[begin : len(text) - left_out] + ("..." if left_out else "") for text in (was, is_now))
+    return was, is_now
 
 
 def _versions(before: Fingerprint, now: Fingerprint) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -152,6 +169,8 @@ def _of_inputs(before: Fingerprint, now: Fingerprint, rules: Rules) -> Iterator[
         yield f"it was behind {_labels(made)} and is behind {_labels(made_now)}", rules.otherwise
 
 
+_SHORT: Final = 120
+_AROUND: Final = 25
 _NAME: Final = re.compile(r"(\w+\()*[\w.<>]+\)*")
 _WORST_FIRST: Final[tuple[Verdict, ...]] = ("needs history", "rebuilt")
 _DECIMAL: Final = re.compile(r"^decimal\d+\(.*\)$")

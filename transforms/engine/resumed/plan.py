@@ -124,7 +124,10 @@ class Plan:
                 " that of this run's input alone"
             )
         changed = [each for each in self.decisions.values() if each.verdict != "kept"]
-        sentences = [self._sentence(each) for each in changed if each.verdict == "needs history" or not self._may_be_rebuilt(each)]
+        refused = [each for each in changed if each.verdict == "needs history" or not self._may_be_rebuilt(each)]
+        behind = [each.label for each in refused if each.verdict == "rebuilt" and not each.differences]
+        sentences = [self._sentence(each) for each in refused if each.label not in behind]
+        sentences += [f"behind it {', '.join(behind)}: with {_REBUILD} made anew, too"] if behind else []
         gone = sorted(label for label in self.before.transforms.keys() - self.decisions.keys() if self._has_rows(label))
         sentences += [] if self.rebuilds else [f"{label} is gone: with {_REBUILD} its state is forgotten" for label in gone]
         if sentences:
