@@ -304,6 +304,8 @@ def test_the_address_of_a_target_says_its_writer() -> None:
     assert type(writer_of("delta:lake/v", {}, ("id",))) is WriteDelta
     with pytest.raises(ValueError, match="WriteDelta has no option records: choose among"):
         writer_of("delta:lake/v", {"records": "rows"}, ("id",))
+    with pytest.raises(ValueError, match="^target: cities must end in .avro"):
+        writer_of("cities", {}, ("id",))
     with pytest.raises(InputError, match="target: name a folder behind delta:"):
         writer_of("delta:", {}, ("id",))
 

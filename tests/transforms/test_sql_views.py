@@ -154,6 +154,7 @@ REFUSED = [
     ("SELECT id FROM customers WHERE at - at > INTERVAL '7 days'", "intervals are not compared, as of months, days and seconds"),
     ("SELECT id FROM customers WHERE INTERVAL '1 day' = INTERVAL '24 hours'", "write a > b + INTERVAL '7 days'"),
     ("SELECT id FROM orders TABLESAMPLE BERNOULLI (3)", "TABLESAMPLE is not kept"),
+    ("SELECT DISTINCT ON (customer) id FROM orders", "DISTINCT ON is not kept: join the min or max of a group"),
     ("SELECT id FROM orders JOIN customers USING (id)", "USING and NATURAL are not kept: write ON with the columns that are equal"),
     ("SELECT orders.id FROM orders NATURAL JOIN customers", "USING and NATURAL are not kept"),
     ("SELECT unnest(make_array(id)) AS id FROM orders", "UNNEST and LATERAL are not kept: make rows of lists before the view"),

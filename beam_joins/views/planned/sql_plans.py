@@ -140,6 +140,10 @@ _REFUSED: Final[list[tuple[Any, Callable[[Any], str | None]]]] = [
     ((exp.NullSafeEQ, exp.NullSafeNEQ), _without_parentheses),
     (exp.Join, _by_names),
     ((exp.Unnest, exp.Explode, exp.Lateral), _said("UNNEST and LATERAL are not kept: make rows of lists before the view")),
+    (
+        exp.Distinct,
+        lambda node: "DISTINCT ON is not kept: join the min or max of a group" if node.args.get("on") else None,
+    ),
     (exp.TableSample, _said("TABLESAMPLE is not kept: leave it out")),
     (exp.Lock, _said("FOR UPDATE is not kept: a view locks nothing, leave it out")),
     (exp.Hint, _said("hints are not kept: leave them out")),
