@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from os.path import commonprefix
 from typing import Any, Final, Literal, NamedTuple, TypedDict, get_args
 
 from beam_joins.transforms.engine.construction.table_type import Order
@@ -136,12 +135,16 @@ def _parts_that_differ(was: str, is_now: str) -> tuple[str, str]:
     """
     if max(len(was), len(is_now)) <= _SHORT:
         return was, is_now
-    same_begin = len(commonprefix([was, is_now]))
-    same_end = len(commonprefix([was[same_begin:][::-1], is_now[same_begin:][::-1]]))
-    begin = was.rfind(" ", 0, max(same_begin - _AROUND, 0)) + 1
-    left_out = max(same_end - _AROUND, 0)
-    was, is_now = (("..." if begin else "") + text[begin : len(text) - left_out] + ("..." if left_out else "") for text in (was, is_now))
-    return was, is_now
+    begin = was.rfind(" ", 0, max(_alike(was, is_now) - _AROUND, 0)) + 1
+    was, is_now = ("..." * (begin > 0) + text[begin:] for text in (was, is_now))
+    left_out = max(_alike(was[::-1], is_now[::-1]) - _AROUND, 0)
+    end = "..." * (left_out > 0)
+    return was[: len(was) - left_out] + end, is_now[: len(is_now) - left_out] + end
+
+
+def _alike(one: str, other: str) -> int:
+    """The number of characters that two texts begin with alike."""
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _versions(before: Fingerprint, now: Fingerprint) -> tuple[Mapping[str, str], Mapping[str, str]]:
