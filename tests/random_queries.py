@@ -20,13 +20,19 @@ from datafusion import SessionConfig, SessionContext
 from beam_joins import Change, Steps, View, content, views
 from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.views.relations import Relation
-from tests.reference.random_sql import Queries, Shop, bag, random_shop
+from tests.reference.random_sql import Queries, Shop, bag, long_shop, random_shop
 from tests.transforms.changelog_tables import changelog, changelog_table
 
 PLANNER: Final = "55.0.0"
 """The version of DataFusion that views plan with. Before another one is taken, 10,000 random queries have to be right with it."""
 QUERIES_OF_A_SHOP: Final = 6
 _TOLD_EVERY: Final = 300
+_OVER_STEPS: Final = (
+    "SELECT a.k0 AS a, b.k0 AS b FROM t0 a LEFT JOIN t1 b ON a.v0 = b.v0",
+    "SELECT a.k0 AS a, b.k0 AS b FROM t0 a FULL JOIN t1 b ON a.v0 = b.v0 AND a.v1 < b.v1",
+    "SELECT k0 FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE t1.v0 = t0.v0 AND t1.v1 <> t0.v1)",
+    "SELECT v0, min(v1) AS least, max(v1) AS most, count(DISTINCT v1) AS values FROM t0 GROUP BY v0",
+)
 _REFUSED: Final = re.compile("IN .SELECT .*not kept|all rows would meet|cannot be planned: Schema contains duplicate")
 """What views say of random queries that they do not keep; DataFusion gives count(1) and count(*) beside each other one name."""
 
@@ -50,11 +56,11 @@ def random_queries(chance: random.Random, drawn: Shop, count: int) -> list[tuple
     return made
 
 
-def steps_of(relation: Relation, drawn: Shop, chance: random.Random) -> Iterator[Change[Any, Any]]:
-    """The changes of a view of random tables that come in steps."""
+def steps_of(relation: Relation, drawn: Shop, chance: random.Random, most_steps: int = 3) -> Iterator[Change[Any, Any]]:
+    """The changes of a view of random tables that come in steps, about ``most_steps`` of them."""
     steps = Steps(View(relation), **{name: changelog_table(drawn.key(name)) for name in drawn.tables})
     positions = drawn.positions()
-    ends = sorted({*chance.sample(positions, min(3, len(positions))), positions[-1]})
+    ends = sorted({*chance.sample(positions, min(most_steps, len(positions))), positions[-1]})
     for begin, end in zip([min(positions) - 1, *ends], ends, strict=False):
         rows = {name: [row for row in drawn.changes[name] if begin < row["position"] <= end] for name in drawn.tables}
         yield from changes_of(steps.apply(**{name: changelog(rows[name], drawn.schema(name)) for name in drawn.tables}))
@@ -65,6 +71,15 @@ def changes_of(table: pa.Table) -> Iterator[Change[Any, Any]]:
     for row in table.to_pylist():
         position = NO_TIME if row["position"] is None else row["position"]
         yield Change(repr(row["key"]), row["old"], row["new"], position, position)
+
+
+def long_history(seed: int) -> None:
+    """Raises where a query that counts what meets a row, or keeps the values of a group, is wrong over many small steps."""
+    chance = random.Random(seed)
+    drawn = long_shop(chance)
+    relations = {name: views.table(name, drawn.schema(name), key=drawn.key(name)) for name in drawn.tables}
+    for query in _OVER_STEPS:
+        compare([*steps_of(views.sql(query, relations), drawn, chance, 20)], query, drawn, drawn.positions())
 
 
 def compare(changes: Iterable[Change[Any, Any]], query: str, drawn: Shop, positions: Iterable[int]) -> None:

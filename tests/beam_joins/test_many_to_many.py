@@ -153,6 +153,15 @@ def test_a_history_cut_anywhere_and_joined_in_parts_gives_the_same_changes_and_t
         assert getattr(state, side).rows() == getattr(expected, side).rows()
 
 
+@given(TABLES, TABLES, st.sampled_from(("left", "outer", "anti")), CONDITIONS)
+@examples(240)
+def test_matches_are_counted_over_steps_of_one_position(left: Table, right: Table, how: How, matches: Matches | None) -> None:
+    changes, state = join_in_steps(left, right, how, text, matches, [*POSITIONS])
+    at_once, expected = join_in_steps(left, right, how, text, matches, [])
+    assert changes == at_once
+    assert (state.left.rows(), state.right.rows()) == (expected.left.rows(), expected.right.rows())
+
+
 @given(TABLES, TABLES, st.sampled_from(HOWS), CONDITIONS)
 @modest
 def test_a_pair_has_the_larger_time_of_its_rows_and_a_row_alone_that_of_what_happened_to_it(

@@ -72,6 +72,20 @@ def random_shop(chance: random.Random) -> Shop:
     return shop
 
 
+def long_shop(chance: random.Random) -> Shop:
+    """Two tables of few rows and values with one change at a position, so that most rows are older than a step."""
+    columns = [("k0", "int"), ("v0", "int"), ("v1", "int")]
+    shop = Shop({"t0": columns, "t1": columns}, {"t0": 1, "t1": 1}, {"t0": [], "t1": []})
+    present = {"t0": set[int](), "t1": set[int]()}
+    for position in range(1, 25):
+        name, key = chance.choice(["t0", "t1"]), chance.randrange(4)
+        op = "d" if key in present[name] and chance.random() < 0.4 else "u"
+        (present[name].discard if op == "d" else present[name].add)(key)
+        row = {"k0": key, "v0": chance.choice([None, 0, 0, 1, 1]), "v1": chance.randrange(4)}
+        shop.changes[name].append({**row, "op": op, "position": position})
+    return shop
+
+
 def _change(shop: Shop, name: str, present: dict[Any, dict[str, Any]], position: int, chance: random.Random) -> None:
     """A few changes of a table at a position."""
     changed = set[Any]()

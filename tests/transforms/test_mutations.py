@@ -1,4 +1,4 @@
-"""Mistakes in kernels and in the planning of SQL are noticed by random queries, step by step, beside DuckDB."""
+"""Mistakes in kernels and in the planning of SQL are noticed by queries, step by step, beside DuckDB."""
 
 import importlib
 import inspect
@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from tests.random_queries import compare, random_queries, steps_of
+from tests.random_queries import compare, long_history, random_queries, steps_of
 from tests.reference.random_sql import random_shop
 
 KERNELS, PLANNED = "beam_joins.kernels.", "beam_joins.views.planned."
@@ -94,6 +94,7 @@ def is_noticed(seed):
     chance = random.Random(seed)
     drawn = random_shop(chance)
     try:
+        long_history(seed)
         for query, relation in random_queries(chance, drawn, 6):
             compare([*steps_of(relation, drawn, chance)], query, drawn, drawn.positions())
     except Exception:

@@ -18,7 +18,7 @@ from beam_joins.functions.expressions import of_columns
 from beam_joins.functions.function_versions import function_version
 from beam_joins.transforms.engine.construction.fingerprints import displayed
 from tests.pipelines.streaming.jobs import Append, written
-from tests.random_queries import PLANNER, compare, random_queries, steps_of
+from tests.random_queries import PLANNER, compare, long_history, random_queries, steps_of
 from tests.reference.random_sql import bag, random_shop
 from tests.transforms.changelog_tables import changelog, changelog_tables
 
@@ -75,6 +75,11 @@ def test_random_queries_are_right_step_by_step(seed):
     drawn = random_shop(chance)
     for query, relation in random_queries(chance, drawn, 6):
         compare([*steps_of(relation, drawn, chance)], query, drawn, drawn.positions())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_no_step_touches_count_in_later_steps(seed):
+    long_history(seed)
 
 
 @pytest.mark.sweep
