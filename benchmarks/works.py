@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Kind = Literal["uniform", "zipf", "tables", "four", "many", "many-hot", "streams", "wide", "wide-large", "shop"]
+Kind = Literal["uniform", "zipf", "tables", "four", "many", "many-hot", "streams", "wide", "wide-large", "short", "shop"]
 """Which input: see :mod:`benchmarks.data.changes`."""
 Format = Literal["parquet", "json"]
 """Of the files that are read, and of those that are written."""
@@ -55,7 +55,7 @@ TABLES: Final[dict[Kind, tuple[str, ...]]] = {
     **dict.fromkeys(("tables", "many", "many-hot"), ("left", "right")),
     "four": ("a", "b", "c", "d"),
     "streams": ("views", "clicks"),
-    **dict.fromkeys(("uniform", "zipf", "wide", "wide-large", "shop"), ("orders", "customers")),
+    **dict.fromkeys(("uniform", "zipf", "wide", "wide-large", "short", "shop"), ("orders", "customers")),
 }
 """The names of the tables."""
 
@@ -83,7 +83,7 @@ class Work:
     @property
     def wide(self) -> bool:
         """Whether its tables are those of :data:`RAW`."""
-        return self.kind in ("wide", "wide-large", "shop")
+        return self.kind in ("wide", "wide-large", "short", "shop")
 
     @property
     def by_place(self) -> bool:
@@ -93,7 +93,7 @@ class Work:
     @property
     def small_right(self) -> bool:
         """Whether the right table is one to broadcast."""
-        return self.kind in ("uniform", "zipf", "wide", "shop")
+        return self.kind in ("uniform", "zipf", "wide", "short", "shop")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -153,6 +153,7 @@ WORKS: Final = {
         _foreign_key("fk-records", "uniform", "the joiner a Python function of one record", {**_CHANGELOG, "label": "string"}),
         _foreign_key("fk-wide", "wide", "text keys, ten columns, one of 200 bytes", _WIDE),
         _foreign_key("fk-wide-large", "wide-large", "text keys, ten columns, one of 200 bytes, both tables large", _WIDE),
+        _foreign_key("fk-short", "short", "text keys, ten short columns, orders that hardly change, few customers", _WIDE),
         Work("orders-json", "the orders command, JSON lines to whole changelog and final table", "shop", _BOTH, "json", "json"),
         Work("orders-latest", "the orders command, JSON lines to final table", "shop", {"latest": _ENRICHED}, "json", "json"),
         Work("orders-parquet", "the orders command, Parquet to the same as JSON lines", "shop", _BOTH, writes="json"),

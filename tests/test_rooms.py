@@ -74,7 +74,6 @@ BELOW_IN_MEANING = {
 BESIDE = {"cores", "errors", "extras", "function_failed"}
 ENTRIES = {
     "demo",
-    "direct",
     "__init__",
     "__main__",
     "explain",
@@ -363,10 +362,9 @@ def test_modules_and_public_classes_have_names_that_occur_once():
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if not path.is_symlink()]
     paths = [path for path in files if not path.stem.startswith("__")]
     modules = Counter(path.stem for path in paths if path.parent.name != "connect")  # whose modules are named by what they are for
-    # one thing on two floors: its meaning and its coder or transform, a public door and what is behind it, Arrow's coders and files
+    # one thing on two floors: its meaning and its coder or transform, Arrow's coders and files
     assert {name for name, count in modules.items() if count > 1} == {
         *("change", "combined_key", "windowed", "windowed_aggregate"),
-        "direct",
         "arrow",
     }
     trees = (ast.parse(path.read_text()) for path in paths)

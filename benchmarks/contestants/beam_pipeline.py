@@ -14,13 +14,11 @@ import pyarrow.parquet as pq
 from apache_beam.io.parquetio import ReadFromParquetBatched, WriteToParquetBatched
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from beam_joins import ChangeBatch, runner
-from beam_joins.pipelines.direct import direct_runner
-from beam_joins.pipelines.runners.runner import ENGINE
+from beam_joins import ChangeBatch, LocalRunner, runner
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import WORKS
 
-RUNNERS: Final = ("SparkRunner", "DirectRunner")
+RUNNERS: Final = ("SparkRunner", "LocalRunner")
 ENVIRONMENTS: Final = ("pool", "loopback")
 """What runs Python on Spark: the worker processes that the project starts, or threads of the process that
 starts the job.
@@ -45,7 +43,7 @@ class Keep(beam.DoFn):
 
 def add_runner(parser: argparse.ArgumentParser) -> None:
     """Let a contestant be told where to run."""
-    parser.add_argument("--runner", choices=RUNNERS, default="DirectRunner", help="where the pipeline runs (default: %(default)s)")
+    parser.add_argument("--runner", choices=RUNNERS, default="LocalRunner", help="where the pipeline runs (default: %(default)s)")
 
 
 def contestant(name: str, works: Sequence[str], compute: Callable[[Task, str], None]) -> int:
@@ -59,12 +57,10 @@ def contestant(name: str, works: Sequence[str], compute: Callable[[Task, str], N
 
 @contextlib.contextmanager
 def pipeline(runner_name: str, *, environment: str = "pool", options: Sequence[str] = ()) -> Iterator[beam.Pipeline]:
-    """A pipeline on Spark with two cores, or on the direct runner with all; it runs when the block ends."""
+    """A pipeline on Spark with two cores, or on all cores of this machine; it runs when the block ends."""
     logging.getLogger().setLevel(logging.ERROR)
-    if runner_name == "DirectRunner":
-        # What Beam calls DirectRunner is one of three engines, whichever it finds; this is the one for
-        # bounded input.
-        with direct_runner(PipelineOptions([f"--runner={ENGINE}", *options])) as ready, beam.Pipeline(options=ready) as made:
+    if runner_name == "LocalRunner":
+        with beam.Pipeline(LocalRunner(), options=PipelineOptions(list(options))) as made:
             yield made
         return
     workers = ["--environment_type=LOOPBACK"] if environment == "loopback" else []

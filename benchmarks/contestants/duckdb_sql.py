@@ -164,6 +164,7 @@ QUERIES: Final = {
     "changelog": {"": _CHANGELOG},
     "fk-records": {"": foreign_key(("amount",), ("name",), label="format('{}: {:.2f}', upper(name), amount / 100)")},
     "fk-wide": {"": _FK_WIDE},
+    "fk-short": {"": _FK_WIDE},
     "fk-wide-large": {"": _FK_WIDE},
     "orders-json": {"changes": _ORDERS_CHANGES, "latest": _ORDERS_LATEST},
     "orders-latest": {"latest": _ORDERS_LATEST},

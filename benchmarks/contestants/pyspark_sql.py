@@ -240,6 +240,7 @@ PLANS: Final[dict[str, dict[str, Plan]]] = {
     "changelog": {"": changelog},
     "fk-records": {"": records},
     "fk-wide": {"": wide},
+    "fk-short": {"": wide},
     "fk-wide-large": {"": wide_large},
     "orders-json": {"changes": enriched_changes, "latest": enriched_latest},
     "orders-latest": {"latest": enriched_latest},

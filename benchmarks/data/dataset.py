@@ -47,11 +47,13 @@ def foreign_key(orders: int, *, kind: Kind = "uniform", ids: int | None = None, 
     """Orders and customers: five changes per id of either, unless ``ids`` says another number of orders.
 
     A tenth as many changes of customers, at most 100,000 where orders are wide, or three times as many where
-    both tables are large, at most 3,000,000.
+    both tables are large, at most 3,000,000. Short orders are about one for each id, with at most 20,000 changes of customers.
     """
-    customers = {"wide": min(orders // 10, 100_000), "wide-large": min(orders * 3, 3_000_000)}.get(kind, orders // 10) or 1
+    of_kind = {"wide": min(orders // 10, 100_000), "wide-large": min(orders * 3, 3_000_000), "short": min(orders // 10, 20_000)}
+    customers = of_kind.get(kind, orders // 10) or 1
+    ids = ids or (orders if kind == "short" else max(orders // 5, 1))
     files = 8 if kind == "wide-large" else 2
-    return Dataset(kind, orders, customers, ids or max(orders // 5, 1), max(customers // 5, 1), 8, files, format)
+    return Dataset(kind, orders, customers, ids, max(customers // 5, 1), 8, files, format)
 
 
 def tables_of_one_key(changes: int, *, kind: Kind = "tables", ids: int | None = None) -> Dataset:

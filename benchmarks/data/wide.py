@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from benchmarks.works import Kind
 
-NOTE_BYTES: Final[dict[Kind, int]] = {"wide": 200, "wide-large": 200, "shop": 20}
+NOTE_BYTES: Final[dict[Kind, int]] = {"wide": 200, "wide-large": 200, "short": 6, "shop": 20}
 """How long the order's longest column is."""
 STATUSES: Final = ("placed", "paid", "packed", "shipped", "delivered", "cancelled")
 CITIES: Final = ("Aarhus", "Bergen", "Cusco", "Dakar", "Erfurt", "Faro", "Genoa", "Hanoi", "Izmir", "Jaipur", "Kyoto", "Lima")

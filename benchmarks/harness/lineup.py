@@ -45,6 +45,7 @@ CASES: Final = {
         Case("tables-four-10M", "tables-four", 2_500_000),
         Case("many-few-10M", "many-few", 10_000_000),
         Case("fk-wide-10M", "fk-wide", 10_000_000),
+        Case("fk-short-10M", "fk-short", 10_000_000),
         Case("fk-wide-large-10M", "fk-wide-large", 10_000_000),
         Case("tables-per-key", "tables", 20_000, by_keys=True),
         Case("changelog-per-key", "changelog", 20_000, by_keys=True),
@@ -54,6 +55,7 @@ CASES: Final = {
 
 NARROW: Final = ("fk-uniform", "fk-zipf", "fk-final", "tables", "streams")
 WIDE: Final = ("fk-wide", "fk-wide-large", "fk-wide-10M", "fk-wide-large-10M")
+SHORT: Final = ("fk-short", "fk-short-10M")
 ORDERS: Final = ("orders-json", "orders-latest", "orders-parquet")
 RECORDS: Final = ("fk-records",)
 FOUR: Final = ("tables-four-10M",)
@@ -133,26 +135,28 @@ DUCKDB: Final = "DuckDB"
 STATEFUL: Final = "beam_stateful, Spark"
 OURS: Final = "beam_joins, Spark, columns"
 OURS_RECORDS: Final = "beam_joins, Spark, records"
-OURS_DIRECT: Final = "beam_joins, DirectRunner, columns"
-OURS_DIRECT_RECORDS: Final = "beam_joins, DirectRunner, records"
+OURS_DIRECT: Final = "beam_joins, LocalRunner, columns"
+OURS_DIRECT_RECORDS: Final = "beam_joins, LocalRunner, records"
 COMMANDS: Final = ("pipelines.orders, Spark", "pipelines.orders, DirectRunner")
-DICTS: Final = ("beam_joins of dicts, Spark", "beam_joins of dicts, DirectRunner")
+DICTS: Final = ("beam_joins of dicts, Spark", "beam_joins of dicts, LocalRunner")
 
 _SPARK: Final = ("--runner", "SparkRunner", "--functions")
-_DIRECT: Final = ("--runner", "DirectRunner", "--functions")
+_DIRECT: Final = ("--runner", "LocalRunner", "--functions")
 _SMALL_WIDE: Final = WIDE[:2]
 
 CONTESTANTS: Final = {
     contestant.title: contestant
     for contestant in (
-        Contestant(DUCKDB, "duckdb_sql", (), tuple(CASES), tuple(name for name in CASES if name not in (*WIDE[2:], MANY[2]))),
+        Contestant(
+            DUCKDB, "duckdb_sql", (), tuple(CASES), tuple(name for name in CASES if name not in (*WIDE[2:], SHORT[1], MANY[2]))
+        ),
         Contestant(
             PYSPARK,
             "pyspark_sql",
             (),
-            (*NARROW, *FOUR, *MANY, *RECORDS, *WIDE, *ORDERS),
+            (*NARROW, *FOUR, *MANY, *RECORDS, *WIDE, *SHORT, *ORDERS),
             ("fk-uniform", *FOUR, *RECORDS, "fk-wide-large", "orders-json"),
-            best_in=dict.fromkeys(("streams", *FOUR, *MANY, *WIDE[1:], *ORDERS), ("--compilers", "both")),
+            best_in=dict.fromkeys(("streams", *FOUR, *MANY, *WIDE[1:], *SHORT[1:], *ORDERS), ("--compilers", "both")),
         ),
         _flink("batch", (*WIDE[:2], ORDERS[1])),
         _flink("streaming", ORDERS[1:2], retracts="debezium"),
@@ -160,23 +164,29 @@ CONTESTANTS: Final = {
         Contestant(
             "Pathway, JSON lines", "pathway_tables", (), (*WIDE[:2], ORDERS[1]), environment="pathway", format="json", retracts="diff"
         ),
-        _ours("Spark, columns", *_SPARK, "columns", cases=(*NARROW, *FOUR, *MANY, *WIDE, *PER_KEY), small=("fk-uniform", PER_KEY[0])),
+        _ours(
+            "Spark, columns",
+            *_SPARK,
+            "columns",
+            cases=(*NARROW, *FOUR, *MANY, *WIDE, *SHORT, *PER_KEY),
+            small=("fk-uniform", PER_KEY[0]),
+        ),
         _ours("Spark, records", *_SPARK, "records", cases=(*NARROW, *WIDE[:2])),
         _ours("Spark, columns, loopback", *_SPARK, "columns", "--environment", "loopback", cases=("fk-uniform",)),
         _ours(
-            "DirectRunner, columns",
+            "LocalRunner, columns",
             *_DIRECT,
             "columns",
-            cases=(*NARROW, *FOUR, *MANY, *WIDE),
-            small=(*NARROW, *FOUR, *MANY[:2], *_SMALL_WIDE),
+            cases=(*NARROW, *FOUR, *MANY, *WIDE, *SHORT),
+            small=(*NARROW, *FOUR, *MANY[:2], *_SMALL_WIDE, SHORT[0]),
         ),
-        _ours("DirectRunner, records", *_DIRECT, "records", cases=(*NARROW, *WIDE[:2]), small=("fk-uniform", "fk-wide")),
+        _ours("LocalRunner, records", *_DIRECT, "records", cases=(*NARROW, *WIDE[:2]), small=("fk-uniform", "fk-wide")),
         _on("SparkRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS),
-        _on("DirectRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS, RECORDS),
+        _on("LocalRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS, RECORDS),
         _on("SparkRunner", "pipelines.orders", "orders_command", ORDERS, ORDERS[:1]),
         _on("DirectRunner", "pipelines.orders", "orders_command", ORDERS, ORDERS),
         _plain_beam("Spark", "SparkRunner"),
-        _plain_beam("DirectRunner", "DirectRunner", "fk-uniform"),
+        _plain_beam("LocalRunner", "LocalRunner", "fk-uniform"),
         Contestant(
             STATEFUL,
             "beam_stateful",

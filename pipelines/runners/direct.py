@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from apache_beam.options.pipeline_options import DebugOptions, DirectOptions, PipelineOptions, PortableOptions, StandardOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.runner import create_runner
 
 from beam_joins.cores import usable_cores
 from beam_joins.pipelines.runners.direct_channel import Handler, Pooled
@@ -42,6 +43,28 @@ def is_direct(options: PipelineOptions) -> bool:
     direct, standard = options.view_as(DirectOptions), options.view_as(StandardOptions)
     is_plain = direct.direct_running_mode == "in_memory" and direct.direct_num_workers == 1
     return standard.runner in _DIRECT and not standard.streaming and is_plain
+
+
+class LocalRunner(FnApiRunner):
+    """Runs a bounded pipeline on all cores of this machine: Beam's direct runner with a worker process for each core.
+
+        with beam.Pipeline("beam_joins.LocalRunner") as pipeline:
+            ...
+
+    On a command line it is ``--runner=beam_joins.LocalRunner``. ``--python_workers`` is another number of processes; with one the
+    pipeline runs in this process, as on the direct runner. Results are the same with any number. Each takes the memory of one turn
+    (``--beam_joins_memory``). It reads bounded input.
+
+    Raises JobFailed, whose message is for a terminal, when a function of the pipeline raises or a worker ends, and
+    RunnerSetupError for a number of workers that is none.
+    """
+
+    def run_pipeline(self, pipeline: Any, options: PipelineOptions) -> Any:
+        """Run the pipeline to its end."""
+        options = copy.deepcopy(options)
+        options.view_as(StandardOptions).runner = ENGINE
+        with direct_runner(options) as ready:
+            return create_runner(ready.view_as(StandardOptions).runner).run_pipeline(pipeline, ready)
 
 
 @contextmanager

@@ -149,6 +149,7 @@ WORKS = {
     "changelog": {"": changelog},
     "fk-records": {"": labels},
     "fk-wide": WIDE,
+    "fk-short": WIDE,
     "fk-wide-large": WIDE,
     "orders-json": ENRICHED,
     "orders-latest": {"latest": enriched_latest},

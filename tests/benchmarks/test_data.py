@@ -108,9 +108,16 @@ def test_wide_rows_have_text_keys_and_ten_columns():
     assert {row["customer_id"] for row in customers} <= {f"customer-{number:08}" for number in range(40)}
 
 
+RIGHT_ROWS = {
+    "fk-wide": [5_000, 100_000, 100_000],
+    "fk-short": [5_000, 20_000, 20_000],
+    "fk-wide-large": [150_000, 3_000_000, 3_000_000],
+}
+
+
 def test_right_tables_of_wide_rows_are_small_or_large():
-    sizes = {work: [of_work(work, rows).right for rows in (50_000, 1_000_000, 10_000_000)] for work in ("fk-wide", "fk-wide-large")}
-    assert sizes == {"fk-wide": [5_000, 100_000, 100_000], "fk-wide-large": [150_000, 3_000_000, 3_000_000]}
+    sizes = {work: [of_work(work, rows).right for rows in (50_000, 1_000_000, 10_000_000)] for work in RIGHT_ROWS}
+    assert sizes == RIGHT_ROWS
 
 
 def test_json_lines_hold_the_rows_of_parquet_files(tmp_path):

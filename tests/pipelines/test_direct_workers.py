@@ -9,28 +9,32 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions
 from apache_beam.portability.api import beam_fn_api_pb2
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
+from apache_beam.testing.util import assert_that, equal_to
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
 
-from beam_joins import LatestTable, TableFromChangelog, cores
+from beam_joins import LatestTable, LocalRunner, TableFromChangelog, cores
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
-from beam_joins.pipelines.direct import JobFailed, RunnerSetupError, direct_runner
+from beam_joins.pipelines.runners.direct import direct_runner
 from beam_joins.pipelines.runners.direct_channel import Handler
+from beam_joins.pipelines.spark import JobFailed, RunnerSetupError
 from beam_joins.transforms.engine.stages import replay_options
 from tests.pipelines.orders_run import ENVIRONMENT, Run, inputs, write
 from tests.pipelines.streaming.test_bounded_on_runners import EVENTS, reprs, written_on
 from tests.transforms.all_builds import all_of_them
 from tests.transforms.unbounded_runs import bounded, elements_of
 
+LOCAL = "--runner=beam_joins.LocalRunner"
 WORKERS = "--python_workers=2"
 
 
 @pytest.mark.process
 def test_every_transform_and_every_kind_of_join_in_one_job(tmp_path: Path) -> None:
     expected = reprs(elements_of(FnApiRunner(), bounded, EVENTS, all_of_them))
-    with direct_runner(PipelineOptions([WORKERS, "--beam_joins_partitions=5"])) as options:
-        assert written_on(options, all_of_them, tmp_path) == expected
+    options = PipelineOptions([LOCAL, WORKERS, "--beam_joins_partitions=5"])
+    assert written_on(options, all_of_them, tmp_path) == expected
 
 
 @pytest.mark.process
@@ -86,7 +90,7 @@ def test_large_elements_reach_the_next_stage_however_long_it_takes_to_send_them(
 ) -> None:
     """Beam loses some of those that are written while others are sent, after a second by default."""
     monkeypatch.setattr(worker_handlers, "DATA_BUFFER_TIME_LIMIT_MS", 1)
-    with direct_runner(PipelineOptions([WORKERS])) as options, beam.Pipeline(options=options) as p:
+    with beam.Pipeline(LocalRunner(), options=PipelineOptions([WORKERS])) as p:
         halves = [p | f"{n}" >> beam.Create(range(n, 600, 2)) | f"Spread {n}" >> beam.Reshuffle() for n in range(2)]
         large = [half | f"Large {n}" >> beam.Map(_large) for n, half in enumerate(halves)]
         numbers = large | beam.Flatten() | "Number" >> beam.Map(lambda each: str(int.from_bytes(each[-4:])))
@@ -114,8 +118,8 @@ def test_a_job_that_fails_or_loses_a_worker_ends_in_a_sentence_and_leaves_its_lo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: Any, sentence: str
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    asked = PipelineOptions([WORKERS])
-    with pytest.raises(JobFailed, match=sentence) as failed, direct_runner(asked) as options, beam.Pipeline(options=options) as p:
+    options = PipelineOptions([LOCAL, WORKERS])
+    with pytest.raises(JobFailed, match=sentence) as failed, beam.Pipeline(options=options) as p:
         rows = p | beam.Create([(n, n) for n in range(100)])
         _ = rows | TableFromChangelog() | LatestTable() | beam.Map(function)
     assert [path for path in tmp_path.iterdir() if path.name.startswith("beam")] == [failed.value.log]
@@ -153,9 +157,9 @@ def test_beams_own_workers_are_warned_of(caplog: pytest.LogCaptureFixture) -> No
     replay_options._warn_of.cache_clear()
     p = beam.Pipeline(options=PipelineOptions(["--direct_running_mode=multi_processing", "--direct_num_workers=2"]))
     _ = p | beam.Create([("k", 1)]) | TableFromChangelog() | LatestTable()
-    assert [record.message for record in caplog.records if "direct_runner" in record.message] == [
+    assert [record.message for record in caplog.records if "LocalRunner" in record.message] == [
         "--direct_running_mode=multi_processing: Beam's runner may lose large elements between stages without a word: use"
-        " beam_joins.pipelines.direct.direct_runner"
+        " --runner=beam_joins.LocalRunner"
     ]
 
 
@@ -166,6 +170,19 @@ def test_the_cores_are_those_of_the_quota(tmp_path: Path, monkeypatch: pytest.Mo
     for quota, expected in (("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1)):
         (tmp_path / "cpu.max").write_text(f"{quota}\n")
         assert cores.usable_cores() == expected
+
+
+def test_the_local_runner_with_one_worker_runs_in_this_process_and_leaves_its_options_alone() -> None:
+    with beam.Pipeline(options=PipelineOptions([LOCAL, "--python_workers=1"])) as p:
+        process = p | beam.Create([("k", 1)]) | TableFromChangelog() | LatestTable() | beam.Map(lambda row: os.getpid())
+        assert_that(process, equal_to([os.getpid()]))
+    assert p.options.view_as(StandardOptions).runner == "beam_joins.LocalRunner"
+
+
+def test_the_local_runner_refuses_unbounded_input_when_the_pipeline_is_built() -> None:
+    p = beam.Pipeline("beam_joins.LocalRunner")
+    with pytest.raises(ValueError, match="got unbounded input, and the LocalRunner reads bounded input: use PrismRunner, or"):
+        _ = p | PeriodicImpulse() | beam.Map(lambda time: (time, 1)) | TableFromChangelog()
 
 
 def test_no_worker_is_refused() -> None:

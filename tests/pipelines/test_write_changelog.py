@@ -20,8 +20,8 @@ from beam_joins.errors import InputError, OutputError
 from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadParquet, WriteChangelog, WriteParquet
 from beam_joins.pipelines import table as table_command
 from beam_joins.pipelines.base.input_error import input_error_in
-from beam_joins.pipelines.direct import direct_runner
 from beam_joins.pipelines.formats.output_records import MARKS
+from beam_joins.pipelines.runners.direct import direct_runner
 from beam_joins.transforms.engine.resumed.commits import Commits
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from tests.pipelines.orders_run import Run

@@ -17,20 +17,27 @@ class Abilities(NamedTuple):
     """The abilities of a runner.
 
     * ``in_memory``: its workers are on this machine, and it keeps the elements between stages in memory.
+    * ``several_workers``: these are several processes, though Beam's options say one.
     * ``not_unbounded``, ``not_streaming``: why it cannot replay unbounded input, or any with ``--streaming``, as
       the end of a sentence that begins with the transform; empty where it can.
     * ``runs``: whether it runs a pipeline at all.
     """
 
     in_memory: bool = False
+    several_workers: bool = False
     not_unbounded: str = ""
     not_streaming: str = ""
     runs: bool = True
 
 
+LOCAL: Final = "LocalRunner"
+"""The runner of this package."""
 RUNNERS: Final = {
     "BundleBasedDirectRunner": Abilities(in_memory=True),
     "FnApiRunner": Abilities(in_memory=True),
+    LOCAL: Abilities(
+        in_memory=True, several_workers=True, not_unbounded="got unbounded input, and the LocalRunner reads bounded input:"
+    ),
     "PrismRunner": Abilities(in_memory=True),
     "RenderRunner": Abilities(runs=False),
     "SparkRunner": Abilities(
@@ -43,7 +50,9 @@ RUNNERS: Final = {
         in_memory=True, not_unbounded="got unbounded input, and the DirectRunner loses what comes behind timers:"
     ),
 }
-"""By the name of Beam's class, which runners of ours extend. A runner that is missing here can do all but ``in_memory``."""
+"""By the name of the class, of Beam or of this package; the nearest base class counts. A runner that is missing here can do all but
+``in_memory``.
+"""
 
 
 def abilities(pipeline: Pipeline) -> Abilities:
@@ -72,6 +81,11 @@ def reads_once(pipeline: Pipeline) -> bool:
     if abilities(pipeline).in_memory:
         return not pipeline.options.view_as(DirectOptions).direct_runner_bundle_repeat
     return _says(pipeline, READ_ONCE)
+
+
+def has_several_workers(pipeline: Pipeline) -> bool:
+    """Whether the direct runner has several workers."""
+    return abilities(pipeline).several_workers or pipeline.options.view_as(DirectOptions).direct_num_workers != 1
 
 
 def _says(pipeline: Pipeline, experiment: str) -> bool:

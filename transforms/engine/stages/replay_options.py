@@ -15,6 +15,7 @@ from beam_joins.errors import InputError
 from beam_joins.transforms.engine.blocks.block_files import BlockFolder
 from beam_joins.transforms.engine.blocks.block_folder import INLINE, block_folder
 from beam_joins.transforms.engine.construction.fingerprints import label_of
+from beam_joins.transforms.engine.construction.runner_abilities import has_several_workers
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, folder_of
 from beam_joins.transforms.engine.stages.partitions import CORES, DEFAULT_PARTITIONS, GROWING_PARTITIONS, PARTITION_BYTES
 from beam_joins.transforms.engine.turns.stepped_turn import is_in_steps
@@ -157,10 +158,9 @@ def spreads(pcoll: PCollection[Any]) -> bool:
     """Whether the turns of partitions are to be spread over workers: the direct runner has several, which read blocks
     where they lie, and fires all timers in one of them.
     """
-    direct = pcoll.pipeline.options.view_as(DirectOptions)
-    if direct.direct_num_workers == 1:
+    if not has_several_workers(pcoll.pipeline):
         return False
-    _warn_of(direct.direct_running_mode)
+    _warn_of(pcoll.pipeline.options.view_as(DirectOptions).direct_running_mode)
     return blocks_for(pcoll) is not None
 
 
@@ -169,7 +169,7 @@ def _warn_of(running_mode: str) -> None:
     if running_mode in ("multi_processing", "multi_threading"):
         _log.warning(
             "--direct_running_mode=%s: Beam's runner may lose large elements between stages without a word: use"
-            " beam_joins.pipelines.direct.direct_runner",
+            " --runner=beam_joins.LocalRunner",
             running_mode,
         )
 
