@@ -68,6 +68,9 @@ lint: .venv/tested  ## Check style and types
 bench: .venv/benched  ## Measure next to PySpark SQL, DuckDB, Flink SQL, Pathway and plain Beam (about an hour)
 	$(BIN)/python -m benchmarks
 
+bench-settings: .venv/benched  ## Search the settings with which each contestant of the benchmarks takes the least time (hours)
+	$(BIN)/python -m benchmarks.settings --publish
+
 bench-small: .venv/benched  ## A part of it at a twentieth of the size (three minutes): shows that it runs, not how fast it is
 	$(BIN)/python -m benchmarks --small
 
@@ -104,4 +107,4 @@ lock: .venv/installed  ## Find anew which jars Beam's runners need (slow)
 clean:  ## Remove the virtual environment and what runs have left
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info orders-out sample-data benchmark-data growth.png growth.svg
 
-.PHONY: help orders test test-quick test-all test-faults test-postgres test-versions site lint conformance bench bench-small bench-resumed bench-unbounded proofs growth load lock clean
+.PHONY: help orders test test-quick test-all test-faults test-postgres test-versions site lint conformance bench bench-settings bench-small bench-resumed bench-unbounded proofs growth load lock clean

@@ -39,7 +39,7 @@ def points(asked: argparse.Namespace) -> Iterator[tuple[str, int, Dataset, tuple
     for ids in asked.ids:
         yield "ids", ids, foreign_key(max(asked.at, ids), ids=ids), ()
     for partitions in asked.partitions:
-        yield "partitions", partitions, foreign_key(asked.at), ("--partitions", str(partitions))
+        yield "partitions", partitions, foreign_key(asked.at), ("--set", f"partitions={partitions}")
     for rows in asked.pairs:
         yield "pairs", rows, tables_of_one_place(asked.at, rows=rows), ()
 

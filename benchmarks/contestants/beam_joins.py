@@ -19,6 +19,8 @@ from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import CUSTOMER, ORDER, WINDOW_MICROSECONDS, WORKS
 
 Functions = Literal["columns", "records"]
+SETTINGS: Final = {"partitions": "as suggested for the input", "memory": "512"}
+"""The settings, with their defaults: the number of partitions of every join, and the megabytes of rows that a worker has at a time."""
 FUNCTIONS: Final = ("columns", "records")
 _NARROW: Final[dict[str, Any]] = {"key": "id", "timestamp_by": "ts", "sequence_by": "seq", "apply_as_deletes": "deleted"}
 _WIDE: Final[dict[str, Any]] = {"timestamp_by": "updated_at", "sequence_by": "lsn", "apply_as_deletes": {"op": ["d"]}}
@@ -32,17 +34,16 @@ _EMIT: Final[dict[str, Emit]] = {
 
 def main(argv: list[str] | None = None) -> None:
     """Run one work."""
-    made = parser("beam_joins")
+    made = parser("beam_joins", settings=SETTINGS)
     add_runner(made)
     made.add_argument("--functions", choices=FUNCTIONS, default="columns", help="of what the joiner and the foreign key are functions")
     made.add_argument("--environment", choices=ENVIRONMENTS, default="pool", help="what runs Python on Spark (default: %(default)s)")
-    made.add_argument("--partitions", type=int, metavar="N", help="partitions of every join (default: as suggested for the input)")
     made.add_argument("--state", metavar="DIR", help="go on where the last run with this folder ended, and keep its partitions")
     made.add_argument("--how", choices=get_args(How), default="inner", help="how a foreign-key join joins (default: %(default)s)")
     made.add_argument("--rebuild", action="store_true", help="rebuild what has changed since the last run with the state")
     options = made.parse_args(argv)
     assigned = task(options)
-    asked = [f"--beam_joins_partitions={options.partitions}"] if options.partitions else []
+    asked = [f"--beam_joins_{name}={value}" for name, value in assigned.settings.items()]
     asked += [f"--beam_joins_state={options.state}"] if options.state else []
     asked += ["--beam_joins_changed=rebuild"] if options.rebuild else []
     with pipeline(options.runner, environment=options.environment, options=asked) as run:

@@ -10,7 +10,8 @@ import duckdb
 from benchmarks.contestants.command import Task, parser, task
 from benchmarks.works import CUSTOMER, ORDER, RAW, SHOP, SUFFIXES, TABLES, WINDOW_MICROSECONDS, WORKS, Work
 
-THREADS: Final = 2
+SETTINGS: Final = {"threads": "2", "memory": "8GB", "order": "false"}
+"""The settings, with their defaults: the number of threads, the limit of memory, and whether the order of rows is kept."""
 _END: Final = 2**62
 
 _LIVES: Final = f"""
@@ -173,18 +174,20 @@ QUERIES: Final = {
 """The results of each work, by the folder that each is written to."""
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """A database in memory that uses as many threads as the other contestants have cores."""
+def connect(settings: Mapping[str, str] | None = None) -> duckdb.DuckDBPyConnection:
+    """A database in memory; by default it uses as many threads as the other contestants have cores."""
+    settings = {**SETTINGS, **(settings or {})}
     connection = duckdb.connect()
-    connection.execute(f"set threads = {THREADS}")
-    connection.execute("set preserve_insertion_order = false")
+    connection.execute(f"set threads = {settings['threads']}")
+    connection.execute(f"set memory_limit = '{settings['memory']}'")
+    connection.execute(f"set preserve_insertion_order = {settings['order']}")
     connection.execute(f"set temp_directory = '{tempfile.gettempdir()}/duckdb'")
     return connection
 
 
 def compute(asked: Task) -> None:
     """Write the results of a task."""
-    connection = connect()
+    connection = connect(asked.settings)
     work = WORKS[asked.work]
     for table in work.tables:
         files = _files(asked, table)
@@ -215,7 +218,7 @@ def _files(asked: Task, table: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    compute(task(parser("duckdb_sql").parse_args(argv)))
+    compute(task(parser("duckdb_sql", settings=SETTINGS).parse_args(argv)))
     return 0
 
 

@@ -17,11 +17,8 @@ from benchmarks.works import CUSTOMER, ORDER, RAW, SHOP, WORKS
 
 _END: Final = 2**62
 MODES: Final = ("batch", "streaming")
-SETTINGS: Final = {
-    "parallelism.default": "2",
-    "taskmanager.numberOfTaskSlots": "2",
-    "taskmanager.memory.managed.size": "1g",
-}
+SETTINGS: Final = {"parallelism": "2", "managed memory": "1g"}
+"""The settings, with their defaults: the number of slots, all of which a job uses, and the memory for sorting and joining."""
 # The planner knows no sizes of JSON files.
 _HINT: Final = "/*+ BROADCAST(c) */"
 
@@ -56,6 +53,16 @@ _LAST: Final = """
 create temporary view last_{table} as
 select * from (select *, row_number() over (partition by id order by seq desc) as back from {table}) where back = 1 and not deleted
 """
+
+
+def configuration(settings: Mapping[str, str]) -> dict[str, str]:
+    """Flink's configuration for settings, :data:`SETTINGS` by default."""
+    settings = {**SETTINGS, **settings}
+    return {
+        "parallelism.default": settings["parallelism"],
+        "taskmanager.numberOfTaskSlots": settings["parallelism"],
+        "taskmanager.memory.managed.size": settings["managed memory"],
+    }
 
 
 def row(values: Iterable[str], types: Mapping[str, str]) -> str:
@@ -131,7 +138,7 @@ def compute(assigned: Task, mode: str) -> None:
     work = WORKS[assigned.work]
     batch = mode == "batch"
     made = TableEnvironment.create(EnvironmentSettings.in_batch_mode() if batch else EnvironmentSettings.in_streaming_mode())
-    for option, value in SETTINGS.items():
+    for option, value in configuration(assigned.settings).items():
         made.get_config().set(option, value)
     made.get_config().set("pipeline.jars", os.environ["FLINK_JARS"])
     for table in work.tables:
@@ -162,7 +169,7 @@ def _files(path: str, format: str) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    options = parser("flink_sql", tuple(name for name, work in WORKS.items() if work.wide))
+    options = parser("flink_sql", tuple(name for name, work in WORKS.items() if work.wide), SETTINGS)
     options.add_argument("--mode", choices=MODES, default="batch", help="how the job runs (default: %(default)s)")
     asked = options.parse_args(argv)
     compute(task(asked), asked.mode)

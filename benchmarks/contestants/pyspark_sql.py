@@ -29,19 +29,39 @@ _SCHEMAS: Final = {
 
 # Measured, as are the plans below: see benchmarks/README.md.
 SETTINGS: Final = {
-    "spark.driver.memory": "4g",
+    "compilers": "first",
+    "partitions": "2",
+    "joins": "as planned",
+    "collector": "Parallel",
+    "adaptive": "true",
+    "heap": "4g",
+}
+"""The settings, with the values that they have where a search finds none that is better. With the first compiler alone Spark starts
+sooner, with both it works faster from some seconds of work on.
+"""
+_ALWAYS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.adaptive.enabled": "true",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.parquet.compression.codec": "snappy",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-_SETTINGS_OF: Final[dict[Kind, dict[str, str]]] = {"wide-large": {"spark.sql.autoBroadcastJoinThreshold": "-1"}}
-_JVM: Final = "-XX:+UseParallelGC"
-COMPILERS: Final = {"first": f"{_JVM} -XX:TieredStopAtLevel=1", "both": _JVM}
-"""The JVM's options: with the first compiler alone Spark starts sooner, with both it works faster from some seconds of work on."""
+_BROADCAST_NOTHING: Final = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+
+
+def configuration(settings: Mapping[str, str], kind: Kind | None = None) -> dict[str, bool | float | int | str | None]:
+    """Spark's configuration for settings, :data:`SETTINGS` by default, and a kind of input."""
+    settings = {**SETTINGS, **settings}
+    jvm = f"-XX:+Use{settings['collector']}GC{' -XX:TieredStopAtLevel=1' if settings['compilers'] == 'first' else ''}"
+    return {
+        **_ALWAYS,
+        **(_BROADCAST_NOTHING if kind == "wide-large" else {}),
+        "spark.driver.memory": settings["heap"],
+        "spark.driver.extraJavaOptions": jvm,
+        "spark.sql.adaptive.enabled": settings["adaptive"],
+        "spark.sql.shuffle.partitions": settings["partitions"],
+        "spark.sql.join.preferSortMergeJoin": str(settings["joins"] != "shuffled hash").lower(),
+    }
 
 
 def events(orders: DataFrame, customers: DataFrame, order: Sequence[str], customer: Sequence[str], *, broadcast: bool) -> DataFrame:
@@ -257,13 +277,12 @@ def _without_repeated_deletes(events: DataFrame) -> DataFrame:
     return events.withColumn("before", f.lag("deleted", 1, True).over(_by_position())).where("not (deleted and before)")
 
 
-def compute(asked: Task, compilers: str) -> None:
+def compute(asked: Task) -> None:
     """Write the results of a task."""
     os.environ["JAVA_HOME"] = str(find_java().resolve().parent.parent)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     work = WORKS[asked.work]
-    settings = {**SETTINGS, **_SETTINGS_OF.get(work.kind, {}), "spark.driver.extraJavaOptions": COMPILERS[compilers]}
-    session = SparkSession.builder.master("local[2]").config(map=dict(settings)).getOrCreate()
+    session = SparkSession.builder.master("local[2]").config(map=configuration(asked.settings, work.kind)).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     read = [_read(session, asked, table) for table in work.tables]
     for name, plan in PLANS[asked.work].items():
@@ -290,10 +309,7 @@ def _read(session: SparkSession, asked: Task, table: str) -> DataFrame:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    options = parser("pyspark_sql")
-    options.add_argument("--compilers", choices=tuple(COMPILERS), default="first", help="of the JVM (default: %(default)s)")
-    parsed = options.parse_args(argv)
-    compute(task(parsed), parsed.compilers)
+    compute(task(parser("pyspark_sql", settings=SETTINGS).parse_args(argv)))
     return 0
 
 

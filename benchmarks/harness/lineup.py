@@ -71,7 +71,7 @@ class Contestant:
     size that it is measured at, in thousandths; a part that is not the whole is extrapolated. ``rounds``: at
     most this many. ``environment``: the one that it runs in, if not the project's. ``format``: what it reads
     in place of the work's format. ``retracts``: how its result says what is inserted and what is deleted
-    again, if it does. ``best_in``: further options, which are best for it in these cases.
+    again, if it does. ``choices``: its settings, by the name that ``--set`` takes, with the values that a search tries.
     """
 
     title: str
@@ -85,15 +85,15 @@ class Contestant:
     environment: str = ""
     format: Format | None = None
     retracts: Retracts = ""
-    best_in: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def with_best(self, case: Case) -> "Contestant":
-        """The contestant with the options that are best for it in a case.
+    def having(self, settings: Mapping[str, str]) -> "Contestant":
+        """The contestant with settings.
 
-        >>> CONTESTANTS["PySpark SQL"].with_best(CASES["streams"]).arguments
-        ('--compilers', 'both')
+        >>> CONTESTANTS["PySpark SQL"].having({"compilers": "both"}).arguments
+        ('--set=compilers=both',)
         """
-        return replace(self, arguments=(*self.arguments, *self.best_in.get(case.name, ())))
+        return replace(self, arguments=(*self.arguments, *(f"--set={name}={value}" for name, value in settings.items())))
 
     def reads(self, dataset: Dataset) -> Dataset:
         """The dataset in the format that it reads."""
@@ -114,7 +114,7 @@ class Contestant:
 
 
 def _ours(title: str, *options: str, cases: Sequence[str] = (*NARROW, *WIDE), small: Sequence[str] = ()) -> Contestant:
-    return Contestant(f"beam_joins, {title}", "beam_joins", options, tuple(cases), tuple(small))
+    return Contestant(f"beam_joins, {title}", "beam_joins", options, tuple(cases), tuple(small), choices=_OF_OURS)
 
 
 def _on(runner: str, program: str, module: str, cases: Sequence[str], small: Sequence[str] = ()) -> Contestant:
@@ -123,7 +123,9 @@ def _on(runner: str, program: str, module: str, cases: Sequence[str], small: Seq
 
 
 def _flink(mode: str, cases: Sequence[str], *, retracts: Retracts = "") -> Contestant:
-    return Contestant(f"Flink SQL, {mode}", "flink_sql", ("--mode", mode), tuple(cases), environment="flink", retracts=retracts)
+    return Contestant(
+        f"Flink SQL, {mode}", "flink_sql", ("--mode", mode), tuple(cases), environment="flink", retracts=retracts, choices=_OF_FLINK
+    )
 
 
 def _plain_beam(title: str, runner: str, *small: str) -> Contestant:
@@ -142,13 +144,29 @@ DICTS: Final = ("beam_joins of dicts, Spark", "beam_joins of dicts, LocalRunner"
 
 _SPARK: Final = ("--runner", "SparkRunner", "--functions")
 _DIRECT: Final = ("--runner", "LocalRunner", "--functions")
+_OF_PYSPARK: Final = {
+    "compilers": ("first", "both"),
+    "partitions": ("2", "4", "8", "16"),
+    "joins": ("as planned", "shuffled hash"),
+    "collector": ("Parallel", "G1", "Serial"),
+    "adaptive": ("true", "false"),
+    "heap": ("2g", "4g", "8g"),
+}
+_OF_DUCKDB: Final = {"threads": ("1", "2", "4"), "memory": ("2GB", "8GB"), "order": ("false", "true")}
+_OF_FLINK: Final = {"parallelism": ("1", "2", "4"), "managed memory": ("512m", "1g", "2g")}
+_OF_OURS: Final = {"partitions": ("2", "4", "16", "64"), "memory": ("256", "512", "2000")}
 _SMALL_WIDE: Final = WIDE[:2]
 
 CONTESTANTS: Final = {
     contestant.title: contestant
     for contestant in (
         Contestant(
-            DUCKDB, "duckdb_sql", (), tuple(CASES), tuple(name for name in CASES if name not in (*WIDE[2:], SHORT[1], MANY[2]))
+            DUCKDB,
+            "duckdb_sql",
+            (),
+            tuple(CASES),
+            tuple(name for name in CASES if name not in (*WIDE[2:], SHORT[1], MANY[2])),
+            choices=_OF_DUCKDB,
         ),
         Contestant(
             PYSPARK,
@@ -156,7 +174,7 @@ CONTESTANTS: Final = {
             (),
             (*NARROW, *FOUR, *MANY, *RECORDS, *WIDE, *SHORT, *ORDERS),
             ("fk-uniform", *FOUR, *RECORDS, "fk-wide-large", "orders-json"),
-            best_in=dict.fromkeys(("streams", *FOUR, *MANY, *WIDE[1:], *SHORT[1:], *ORDERS), ("--compilers", "both")),
+            choices=_OF_PYSPARK,
         ),
         _flink("batch", (*WIDE[:2], ORDERS[1])),
         _flink("streaming", ORDERS[1:2], retracts="debezium"),

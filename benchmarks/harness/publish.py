@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final, Literal
 
-Part = Literal["measured", "growth", "load"]
+Part = Literal["measured", "growth", "load", "settings"]
 _MARK: Final = "<!-- {part}: {place} -->"
 
 

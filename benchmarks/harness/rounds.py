@@ -18,6 +18,7 @@ from benchmarks.harness.figures import BUSY, SKIPPED, Measured, Run
 from benchmarks.harness.kept_runs import KeptRuns
 from benchmarks.harness.lineup import CONTESTANTS, DUCKDB, Case, Contestant
 from benchmarks.harness.process import ContestantFailed, run
+from benchmarks.harness.searched import best_settings
 from benchmarks.works import WORKS
 
 LIMIT_SECONDS: Final = 1800.0
@@ -62,7 +63,7 @@ class Rounds:
         ]
 
     def _measure(self, case: Case, contestant: Contestant, scratch: Path, number: int) -> None:
-        contestant = contestant.with_best(case)
+        contestant = contestant.having(best_settings(contestant.title, case.name))
         key = (case.name, contestant.title)
         measured = self.measured.setdefault(key, Measured(case.name, contestant.title, case.size))
         if measured.trouble:
@@ -100,6 +101,14 @@ class Rounds:
         measured.starts.append(done)
         self._starts.setdefault(contestant.title, measured.starts)
         self._tell(f"  start-up: {done.seconds:.1f} s")
+
+    def once(self, case: Case, contestant: Contestant, scratch: Path) -> Run:
+        """One run of a contestant in a case at its whole size, whose result is right; ``scratch`` keeps what it is compared with.
+
+        Raises:
+            ContestantFailed: it has failed, or its result differs.
+        """
+        return self._checked(case.work, contestant, case.dataset(case.size), scratch)[0]
 
     def _checked(self, work: str, contestant: Contestant, dataset: Dataset, scratch: Path) -> tuple[Run, Comparison]:
         reference = scratch / f"reference-{work}-{dataset.name}"

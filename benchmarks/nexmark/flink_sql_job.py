@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-from benchmarks.contestants.flink_sql import SETTINGS
+from benchmarks.contestants.flink_sql import configuration
 from benchmarks.nexmark.queries import QUERIES
 
 _MINI_BATCHES: Final = {
@@ -28,7 +28,7 @@ _FILES: Final = "('connector' = 'filesystem', 'path' = '{path}', 'format' = '{fo
 def compute(query: str, data: Path, out: Path, *, mini_batches: bool) -> None:
     """Write every change of the result, as Debezium's JSON."""
     made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
-    for option, value in {**SETTINGS, **(_MINI_BATCHES if mini_batches else {})}.items():
+    for option, value in {**configuration({}), **(_MINI_BATCHES if mini_batches else {})}.items():
         made.get_config().set(option, value)
     made.get_config().set("pipeline.jars", os.environ["FLINK_JARS"])
     for table in sorted(path.name for path in data.iterdir()):

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-from benchmarks.contestants.flink_sql import SETTINGS
+from benchmarks.contestants.flink_sql import configuration
 
 _COLUMNS: Final = "id bigint, from_account bigint, to_account bigint, amount bigint, `at` bigint"
 _FILES: Final = "('connector' = 'filesystem', 'path' = '{path}', 'format' = '{format}')"
@@ -28,7 +28,7 @@ from credits c full outer join debits d on c.account = d.account
 def compute(data: str, out: str) -> None:
     """Write every change of the total of all balances, as Debezium's JSON."""
     made = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
-    for option, value in SETTINGS.items():
+    for option, value in configuration({}).items():
         made.get_config().set(option, value)
     made.get_config().set("pipeline.jars", os.environ["FLINK_JARS"])
     made.execute_sql(f"create temporary table transactions ({_COLUMNS}) with {_FILES.format(path=data, format='parquet')}")

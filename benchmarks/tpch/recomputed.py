@@ -28,12 +28,12 @@ def by_pyspark(query: int, data: Path, out: Path, compilers: str, partitions: in
     """Write the answer as a folder of Parquet files."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 # an engine's start is its own
 
-    from benchmarks.contestants.pyspark_sql import COMPILERS, SETTINGS  # noqa: PLC0415
+    from benchmarks.contestants.pyspark_sql import configuration  # noqa: PLC0415
 
     os.environ["JAVA_HOME"] = str(find_java().resolve().parent.parent)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    asked = {"spark.driver.extraJavaOptions": COMPILERS[compilers], "spark.sql.shuffle.partitions": str(partitions)}
-    session = SparkSession.builder.master("local[2]").config(map={**SETTINGS, **asked}).getOrCreate()
+    asked = configuration({"compilers": compilers, "partitions": str(partitions)})
+    session = SparkSession.builder.master("local[2]").config(map=asked).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     for table in tables_of(query):
         session.read.parquet(f"{data}/{table}").createOrReplaceTempView(table)
