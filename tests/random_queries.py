@@ -31,6 +31,7 @@ _OVER_STEPS: Final = (
     "SELECT a.k0 AS a, b.k0 AS b FROM t0 a LEFT JOIN t1 b ON a.v0 = b.v0",
     "SELECT a.k0 AS a, b.k0 AS b FROM t0 a FULL JOIN t1 b ON a.v0 = b.v0 AND a.v1 < b.v1",
     "SELECT k0 FROM t0 WHERE NOT EXISTS (SELECT 1 FROM t1 WHERE t1.v0 = t0.v0 AND t1.v1 <> t0.v1)",
+    "SELECT a.v0 AS a, b.v0 AS b, c.k0 AS c FROM t0 a JOIN t1 b ON a.k0 = b.k0 RIGHT JOIN t0 c ON a.k0 = c.k0",
     "SELECT v0, min(v1) AS least, max(v1) AS most, count(DISTINCT v1) AS values FROM t0 GROUP BY v0",
 )
 _REFUSED: Final = re.compile("IN .SELECT .*not kept|all rows would meet|cannot be planned: Schema contains duplicate")

@@ -47,7 +47,7 @@ MUTATIONS = [
         "state.left.starting_with(touched if shape.keeps_right else pc.unique(changed))",
         "state.left.starting_with(touched.slice(0, 0))",
     ),
-    (f"{KERNELS}references", "leaves = was & ~same", "leaves = was & ~same & ~enters"),
+    (f"{KERNELS}references", "leaves = was & ~stays", "leaves = was & ~stays & ~enters"),
     (f"{KERNELS}references", "refers & exists", "exists"),
     (f"{PLANNED}sql_conditions", "if all(part in branch for branch in branches[1:])", ""),
     (f"{PLANNED}sql_conditions", 'called != "equal")', "False)"),
