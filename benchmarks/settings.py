@@ -1,7 +1,7 @@
 """Searches the best settings of each contestant in each case: ``python -m benchmarks.settings``.
 
 From the defaults on, one setting after the other is varied; a value is kept where the time from the start of the process to its end is
-less by at least a part in thirty. A first run that is slower than the best by a tenth ends the trial of a value; of others the median
+less by a twentieth. A first run that is slower than the best by a tenth ends the trial of a value; of others the median
 of several runs counts. Each result is compared with DuckDB's. ``benchmarks/settings.json`` keeps what is found, and ``python -m
 benchmarks`` runs each contestant with it.
 """
@@ -23,7 +23,7 @@ from benchmarks.harness.rounds import LIMIT_SECONDS, Rounds
 from benchmarks.harness.searched import Searched, keep, searched, searched_table
 
 _HOPELESS: Final = 1.1
-_BETTER: Final = 0.97
+_BETTER: Final = 0.95
 _RUNS: Final = 3
 
 
