@@ -1,7 +1,6 @@
 """The pipeline of a SQL file: public readers, views and writers of this library, and nothing else."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -150,8 +149,10 @@ def writer_of(target: str, options: Mapping[str, Any], key: tuple[str, ...]) -> 
         return _made(found.writer, {**found.address.options, "key": names}, options)
     try:
         return _made("WriteChangelog", {"path": target, "key": names}, options)
-    except ValueError as error:  # the writer's name for it is not that of the SQL file
-        raise ValueError(re.sub("^path(?=:)", "target", str(error))) from None
+    except ValueError as error:
+        if not str(error).startswith("path:"):
+            raise
+        raise ValueError(f"target{str(error).removeprefix('path')}") from None
 
 
 def _made(name: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> beam.PTransform[Any, Any]:
