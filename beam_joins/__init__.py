@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from beam_joins.errors import CorruptData, InputError, OutputError, StateRefused, Unavailable
     from beam_joins.functions.function_versions import versioned
     from beam_joins.functions.marked_functions import vectorized, with_key
-    from beam_joins.pipelines.runners.direct import LocalRunner
+    from beam_joins.pipelines.runners.local.local_runner import LocalRunner
     from beam_joins.pipelines.runners.runner_setup import runner
     from beam_joins.tables.batch import ChangeBatch
     from beam_joins.transforms.aggregate_table import AggregateTable
@@ -108,7 +108,7 @@ __all__ = [
 _ELSEWHERE = {
     "ChangeBatch": "beam_joins.tables.batch",
     **dict.fromkeys(["CorruptData", "InputError", "OutputError", "StateRefused", "Unavailable"], "beam_joins.errors"),
-    "LocalRunner": "beam_joins.pipelines.runners.direct",
+    "LocalRunner": "beam_joins.pipelines.runners.local.local_runner",
     "runner": "beam_joins.pipelines.runners.runner_setup",
     "StateFolder": "beam_joins.transforms.engine.resumed.state_folder",
     **dict.fromkeys(["as_windowed_table", "begins_anew"], "beam_joins.transforms.engine.construction.table_type"),

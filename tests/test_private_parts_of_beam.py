@@ -25,9 +25,12 @@ from apache_beam.io.gcp.gcsio import GcsIO, create_storage_client
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.common import MethodWrapper
 from apache_beam.runners.portability import portable_runner
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner, worker_handlers
-from apache_beam.runners.worker import data_plane, sdk_worker, sdk_worker_main
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 from apache_beam.transforms import environments
+from apache_beam.transforms.core import DoFn, get_function_arguments
+from apache_beam.transforms.sideinputs import SideInputMap
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 
 from beam_joins import InputError
 from beam_joins.pipelines.runners import loopback
@@ -37,15 +40,14 @@ from beam_joins.transforms.engine.construction.fingerprints import label_of
 ROOT = Path(__file__).parent.parent
 PRIVATE = {
     "pipelines/formats/avro_blocks.py": {"_FastAvroSource"},
-    "pipelines/runners/direct_channel.py": {"_data_buffer_time_limit_ms", "_exception", "_external_payload", "_futures_by_id"},
     "pipelines/runners/flink_job.py": {"_job_id"},
+    "pipelines/runners/local/pipeline_graph.py": {"_view_options"},
     "transforms/engine/files/object_clients.py": {"_pipeline_options"},
     "transforms/engine/construction/fingerprints.py": {"_current_transform"},
     "transforms/engine/backfill.py": {"_main_tag"},
 }
 """Beam's private names, by the modules that use them."""
 REPLACED = {
-    "pipelines/runners/direct_channel.py": {"channel.output_stream"},
     "pipelines/runners/keeper.py": {"sdk_worker.DEFAULT_BUNDLE_PROCESSOR_CACHE_SHUTDOWN_THRESHOLD_S"},
     "pipelines/runners/staging.py": {"environments.python_sdk_dependencies"},
     "transforms/engine/construction/run_hooks.py": {"pipeline.run", "result.wait_until_finish"},
@@ -114,20 +116,15 @@ def uses(function: Any, *names: str) -> bool:
     return {*names} <= {*code_of(function).co_names}
 
 
-def test_the_direct_runner_has_the_data_channel_that_is_sent_over_in_pieces() -> None:
-    look = "Beam has changed the direct runner's channel to workers: look at pipelines/runners/direct_channel.py"
-    handlers = worker_handlers
-    assert [*signature(handlers.WorkerHandler.register_environment).parameters] == ["urn", "payload_type"], look
-    assert uses(handlers.GrpcWorkerHandler.__init__, "data_conn", "control_conn"), look
-    assert uses(handlers.ExternalWorkerHandler.__init__, "_external_payload"), look
-    assert uses(handlers.ControlConnection.push, "_futures_by_id"), look
-    channel: Any = data_plane.GrpcClientDataChannel.__mro__[1](data_buffer_time_limit_ms=7)
-    assert (channel._data_buffer_time_limit_ms, channel._exception) == (7, None), look
-    assert [*signature(channel.output_stream).parameters] == ["instruction_id", "transform_id"], look
-    channel._data_buffer_time_limit_ms = 0
-    stream = channel.output_stream("1", "2")
-    assert isinstance(stream, data_plane.SizeBasedBufferingClosableOutputStream), look
-    assert all(callable(getattr(stream, name)) for name in ("write", "maybe_flush", "close")), look
+def test_functions_have_parameters_and_side_inputs_as_the_local_runner_expects() -> None:
+    look = "Beam calls functions otherwise: look at pipelines/runners/local"
+    rows = beam.Pipeline(runner=FnApiRunner()) | beam.Create([1])
+    view = beam.pvalue.AsList(rows)
+    assert SideInputMap(type(view), view._view_options(), [GlobalWindows.windowed_value(7)])[GlobalWindow()] == [7], look
+    for parameter in (DoFn.StateParam, DoFn.TimerParam, DoFn.RestrictionParam, DoFn.WatermarkEstimatorParam):
+        assert issubclass(parameter, type(DoFn.TimestampParam)), look
+    timed = beam.Map(lambda n, at=DoFn.TimestampParam: n).fn
+    assert get_function_arguments(timed, "process") == (["n", "at"], [DoFn.TimestampParam]), look
 
 
 def test_beam_stages_what_it_finds_by_the_name_that_is_replaced() -> None:

@@ -17,7 +17,7 @@ from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 from beam_joins.pipelines.commands.options_file import options_in
 from beam_joins.pipelines.commands.program import Parser
 from beam_joins.pipelines.runners.job_failure import JobFailed
-from beam_joins.pipelines.runners.runner import ENGINE
+from beam_joins.pipelines.runners.runner import LOCAL
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def add_runner(parser: argparse.ArgumentParser) -> None:
     """Add the options of all commands that run a pipeline: the file with options, and the runner."""
     add_options_file(parser)
     beam = parser.add_argument_group("runner", "Beam options are passed on; without any, the job runs in this process.")
-    beam.add_argument("--runner", metavar="NAME", help="DirectRunner (default), SparkRunner, or another of Beam's")
+    beam.add_argument("--runner", metavar="NAME", help="LocalRunner (default), SparkRunner, or another of Beam's")
 
 
 def _beams(prog: str) -> Parser:
@@ -87,15 +87,16 @@ def _beams(prog: str) -> Parser:
 def beam_options(runner: str | None, rest: Sequence[str]) -> "PipelineOptions":
     """Beam's options, with a runner that is always the same; Beam's file systems have them from now on.
 
-    >>> beam_options("DirectRunner", []).get_all_options()["runner"] == ENGINE
-    True
+    >>> [beam_options(name, []).get_all_options()["runner"] for name in (None, "DirectRunner")]
+    ['beam_joins.LocalRunner', 'FnApiRunner']
     """
     with uncollected_import():
         from apache_beam.io.filesystems import FileSystems
 
         from beam_joins.transforms.connect.runs import KeptViews
 
-    options = KeptViews(list(rest), runner=ENGINE if runner in (None, "DirectRunner") else runner)
+    names = {None: LOCAL, "LocalRunner": LOCAL, "DirectRunner": "FnApiRunner"}  # of its three engines Beam takes whichever it finds
+    options = KeptViews(list(rest), runner=names.get(runner, runner))
     FileSystems.set_options(options)  # inputs are looked at before there is a pipeline
     return options
 

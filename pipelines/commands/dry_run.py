@@ -24,7 +24,7 @@ from beam_joins.pipelines.commands.result_options import changes_as
 from beam_joins.pipelines.commands.run_once import job_alone
 from beam_joins.pipelines.formats.output_records import Anew
 from beam_joins.pipelines.results.output_files import Output
-from beam_joins.pipelines.runners.runner import ENGINE
+from beam_joins.pipelines.runners.runner import LOCAL
 from beam_joins.pipelines.runners.runner_setup import setup_of
 from beam_joins.transforms.connect.runs import StateFolder
 
@@ -67,8 +67,8 @@ def dry_run(spec: CommandSpec, args: Namespace, options: PipelineOptions) -> str
         lines += _state(job, all_outputs, args)
     columns = ", ".join(_columns_of(job))
     runner = options.view_as(StandardOptions).runner
-    lines += [f"  rows of      {columns}", f"pipeline on {'DirectRunner' if runner == ENGINE else runner}", *_pipeline(job, outputs)]
-    if runner != ENGINE:
+    lines += [f"  rows of      {columns}", f"pipeline on {runner.removeprefix('beam_joins.')}", *_pipeline(job, outputs)]
+    if runner != LOCAL:
         lines += ["setup", *(f"  {line}" for line in setup_of(options))]
     return "\n".join([*lines, *(f"remark: {remark}" for remark in [*remarks, *job.remarks()])])
 

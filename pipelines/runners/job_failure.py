@@ -12,19 +12,19 @@ _JAVA = re.compile(r"^(?:\s+at [\w.$/<>]+\(|\s*\.\.\. \d+ more|Caused by: |Drive
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+')
 _STEP = re.compile(r"\s*\[while running '(?P<step>.*?)(?:-ptransform-\d+)?'\]")
 _MACHINE = re.compile(r"Lost task .*? \((\S+) executor \S+\): ")
-_BEAM = re.compile(r"(?:^|[/\\])apache_beam[/\\]|^<frozen ")
+_BEAM = re.compile(r"(?:^|[/\\])(?:apache_beam|runners[/\\]local)[/\\]|^<frozen ")
 
 
 class JobFailed(RuntimeError):
     """Raised when a job fails that its runner had accepted.
 
-    The message is for a terminal; `log` is the file with everything.
+    The message is for a terminal; `log` is the file with everything, if there is one.
 
     `user` is True when a function of the pipeline raised; the message then holds its exception and its
     frames.
     """
 
-    def __init__(self, message: str, *, log: Path, user: bool) -> None:
+    def __init__(self, message: str, *, log: Path | None, user: bool) -> None:
         """Keep message and log."""
         super().__init__(message)
         self.log = log
@@ -93,13 +93,13 @@ def _last_block(lines: list[str]) -> list[str]:
     return lines[starts[-1] :] if starts else lines
 
 
-def user_failure(message: str, log: Path) -> JobFailed | None:
+def user_failure(message: str, log: Path | None) -> JobFailed | None:
     """The exception for a job whose error message holds one of a function of the pipeline."""
     if (raised := user_error(message)) is None:
         return None
     where = f" in step {raised.step!r}" if raised.step else ""
-    sentence = "\n".join([*filter(None, (f"the job failed{where}:", raised.frames, raised.exception)), ""])
-    return JobFailed(f"{sentence}The log is {log}.", log=log, user=True)
+    lines = [*filter(None, (f"the job failed{where}:", raised.frames, raised.exception))]
+    return JobFailed("\n".join(lines if log is None else [*lines, f"The log is {log}."]), log=log, user=True)
 
 
 def job_failure(message: str, log: Path, runner: Runner, text: bytes = b"") -> JobFailed:

@@ -4,31 +4,33 @@ The keeper itself is a fork of the job's process, or a fresh interpreter that ru
 2.77: ``sdk_worker_main.create_harness`` and the constant of ``sdk_worker`` that `end_idle_processors` replaces.
 """
 
-import ctypes
 import gc
 import json
-import logging
 import os
 import shutil
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from apache_beam.internal import cloudpickle_pickler
 from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
+from beam_joins.pipelines.runners.child_processes import (
+    GRACE_SECONDS,
+    end,
+    end_with_parent,
+    keep_memory,
+    put_into_main,
+    redirect,
+)
 from beam_joins.pipelines.runners.runner import PID_FILE
 
-GRACE_SECONDS, JVM_SECONDS = 5.0, 30.0
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
-_PR_SET_PDEATHSIG = 1
+JVM_SECONDS = 30.0
 Worker = tuple[str, str]
 """The name of a worker, and the connection of the executor that has asked for it: each executor counts its workers from one."""
 
@@ -42,30 +44,6 @@ def main() -> None:
     options, log, orphan, idle_seconds, classes = cloudpickle_pickler.loads(pipe.recv_bytes())
     put_into_main(classes)
     keep(pipe, None, options, log, orphan, idle_seconds)
-
-
-def classes_of_main() -> dict[str, bytes]:
-    """The classes that the script which is running has defined, pickled by value, each under its name.
-
-    Beam pickles functions of the main script by value, but elements of its classes name their class.
-    """
-    classes = {}
-    for name, value in vars(sys.modules["__main__"]).items():
-        if isinstance(value, type) and value.__module__ == "__main__":
-            try:
-                classes[name] = cloudpickle_pickler.dumps(value)
-            except Exception:  # what cannot be pickled is not in an element either
-                continue
-    return classes
-
-
-def put_into_main(classes: Mapping[str, bytes]) -> None:
-    """Define those classes in the main module of this process."""
-    for name, pickled in classes.items():
-        try:
-            setattr(sys.modules["__main__"], name, cloudpickle_pickler.loads(pickled))
-        except Exception:  # it is an error only where an element needs the class, and is raised there
-            continue
 
 
 def keep(
@@ -86,8 +64,8 @@ def keep(
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    _streams(log)
-    _keep_memory()
+    redirect(log)
+    keep_memory()
     if idle_seconds is not None:
         end_idle_processors(idle_seconds)
     gc.freeze()  # a worker's collector would copy every page that it shares with the others
@@ -139,19 +117,6 @@ def _jvm_in(directory: Path) -> int | None:
         return None
 
 
-def _keep_memory() -> None:
-    """Makes the workers keep freed memory for reuse, instead of returning it to the system after every array.
-
-    Measured in a join on columns: half of the workers' time in the kernel was for new pages.
-    """
-    if sys.platform == "linux":
-        libc = ctypes.CDLL(None)
-        for option, value in ((_M_MMAP_THRESHOLD, 32 << 20), (_M_TRIM_THRESHOLD, 64 << 20), (_M_ARENA_MAX, 1)):
-            if hasattr(libc, "mallopt"):
-                libc.mallopt(option, value)
-        pa.set_memory_pool(pa.system_memory_pool())
-
-
 def end_idle_processors(seconds: int) -> None:
     """Makes the workers end bundle processors that have been idle for so many seconds; Beam keeps them for a
     minute.
@@ -188,10 +153,7 @@ def _fork(workers: dict[Worker, int], worker: Worker, control: str, options: dic
 def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) -> None:
     code = 1
     try:
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != keeper:
-                os._exit(1)
+        end_with_parent(keeper)
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(line_buffering=True)
         if "numpy" in sys.modules:
@@ -210,27 +172,3 @@ def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) ->
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def end(pids: list[int], grace: float) -> None:
-    """Waits so long for these children to end, then terminates them, then kills them."""
-    for number, seconds in ((0, grace), (signal.SIGTERM, 2.0), (signal.SIGKILL, 60.0)):
-        for pid in pids if number else ():
-            os.kill(pid, number)
-        until = time.monotonic() + seconds
-        while pids and time.monotonic() < until:
-            pids = [pid for pid in pids if os.waitpid(pid, os.WNOHANG) == (0, 0)]
-            time.sleep(0.01 if pids else 0)
-
-
-def _streams(log: Path | None) -> None:
-    """Redirects stdin to nothing and stderr to the log, if there is one."""
-    for handler in logging.getLogger().handlers:
-        handler.flush()
-    to_log = () if log is None else ((2, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT),)
-    for number, path, flags in ((0, os.devnull, os.O_RDONLY), *to_log):
-        file = os.open(path, flags, 0o644)
-        os.dup2(file, number)
-        os.close(file)
-    # for as long as the process lives; the job's may be another file
-    sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115

@@ -13,8 +13,8 @@ HEAP: Final = "-XX:MaxRAMPercentage=50"
 """The JVM's memory if nothing else is asked for."""
 START_POOL: Final = "python -m beam_joins.pipelines.runners.workers --service_port="
 """The command that starts a worker pool, but for the port."""
-ENGINE: Final = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
-"""The direct runner for bounded input; of Beam's three engines ``DirectRunner`` takes whichever it finds."""
+LOCAL: Final = "beam_joins.LocalRunner"
+"""The runner of this package, as Beam's options name it."""
 
 
 class Runner(NamedTuple):

@@ -24,14 +24,15 @@ from apache_beam.options.pipeline_options import (
 from apache_beam.runners.runner import create_runner
 
 from beam_joins.pipelines.runners.check_setup import check_setup
-from beam_joins.pipelines.runners.direct import direct_runner
 from beam_joins.pipelines.runners.launches import LAUNCHES
+from beam_joins.pipelines.runners.local.local_runner import local_processes, worker_count
 from beam_joins.pipelines.runners.portable_run import launched
 from beam_joins.pipelines.runners.reachable import check_docker
 from beam_joins.pipelines.runners.run_options import WorkerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 _WORTHWHILE_BYTES: Final = 100 << 20
+_DIRECT: Final = (None, "DirectRunner", "FnApiRunner")
 _JOB_SERVER: Final = "start a job server yourself and name it with --job_endpoint=HOST:PORT"
 
 
@@ -70,11 +71,17 @@ def runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOptions]
 
 
 def workers_for(options: PipelineOptions, size: int) -> AbstractContextManager[PipelineOptions]:
-    """The workers of the direct runner for input of so many bytes, where it is worth it or ``--python_workers`` asks for
-    them; options of other runners are yielded as they are.
+    """The workers of the local runner for input of so many bytes: one for each core where it is worth it, as many as
+    ``--python_workers`` asks for, or none beside this process. So too on the direct runner where these are several; options of
+    other runners are yielded as they are.
     """
-    is_large = size >= _WORTHWHILE_BYTES or options.view_as(WorkerOptions).python_workers is not None
-    return direct_runner(options) if is_large else nullcontext(options)
+    name, streaming = options.view_as(StandardOptions).runner, options.view_as(StandardOptions).streaming
+    is_local = (name or "").rpartition(".")[2] == "LocalRunner"
+    if streaming or not (is_local or name in _DIRECT):
+        return nullcontext(options)
+    asked = options.view_as(WorkerOptions).python_workers is not None
+    count = worker_count(options) if asked or size >= _WORTHWHILE_BYTES else 1
+    return local_processes(options, count) if is_local or count > 1 else nullcontext(options)
 
 
 def setup_of(options: PipelineOptions) -> Iterator[str]:

@@ -28,7 +28,8 @@ import grpc
 from apache_beam.internal import cloudpickle_pickler
 from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
-from beam_joins.pipelines.runners.keeper import FRESH, GRACE_SECONDS, classes_of_main, end, keep
+from beam_joins.pipelines.runners.child_processes import GRACE_SECONDS, classes_of_main, end, fork_is_safe
+from beam_joins.pipelines.runners.keeper import FRESH, keep
 
 _START_SECONDS = 120.0
 _IDLE_SECONDS = 5
@@ -129,19 +130,6 @@ class WorkerPool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     def __exit__(self, *failure: object) -> None:
         """Close the pool."""
         self.close()
-
-
-def fork_is_safe() -> bool:
-    """Whether this process may be forked: on Linux, no other Python thread, and no thread of gRPC's."""
-    if sys.platform != "linux" or threading.active_count() > 1:
-        return False
-    names = set()
-    for task in os.listdir("/proc/self/task"):
-        try:
-            names.add(Path("/proc/self/task", task, "comm").read_text("utf-8").strip())
-        except OSError:
-            continue
-    return not any(name.startswith(("grpc", "event_engine", "lifeguard")) for name in names)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

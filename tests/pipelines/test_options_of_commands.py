@@ -114,7 +114,7 @@ def test_a_dry_run_says_what_would_be_read_and_written_and_writes_nothing(beam_j
         "would write",
         "  latest       out/now.jsonl, json lines",
         "  rows of      id, by, n, updated_at, who (a row of right rows)",
-        "pipeline on DirectRunner",
+        "pipeline on LocalRunner",
         "  TableFromChangelog(left rows by id)",
         "  TableFromChangelog(right rows by id)",
         "  ForeignKeyJoin(by refers to id, how=left)",

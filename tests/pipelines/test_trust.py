@@ -25,7 +25,12 @@ from tests.pipelines.writers import WRITERS
 HOUSE = Path(__file__).parents[2]
 MODULES = sorted(path for room in ("beam_joins", "coders", "transforms", "pipelines") for path in (HOUSE / room).rglob("*.py"))
 LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
-KEEPER = "pipelines/runners/keeper.py"
+OF_PARENTS = {
+    "pipelines/runners/keeper.py": 1,
+    "pipelines/runners/local/worker_processes.py": 2,
+    "pipelines/runners/child_processes.py": 1,
+}
+"""The modules of processes that unpickle what their own parent sends, and how often."""
 
 
 def calls(path: Path) -> Iterator[str]:
@@ -37,19 +42,22 @@ def callers(*names: str) -> set[str]:
     return {str(path.relative_to(HOUSE)) for path in MODULES if any(call.split(".")[-1] in names for call in calls(path))}
 
 
-def test_only_the_keeper_of_workers_unpickles_what_its_own_parent_sends_and_one_function_what_is_accepted() -> None:
+def test_only_processes_of_a_job_unpickle_what_their_own_parent_sends_and_one_function_what_is_accepted() -> None:
     pickles = {
         str(path.relative_to(HOUSE))
         for path in MODULES
         if any(
-            call in ("pickle.loads", "pickle.load", "cloudpickle_pickler.loads", "dill.loads", "marshal.loads") for call in calls(path)
+            call in ("pickle.loads", "pickle.load", "pickler.loads", "cloudpickle_pickler.loads", "dill.loads", "marshal.loads")
+            for call in calls(path)
         )
     }
-    assert pickles == {KEEPER, "coders/pickles.py"}
+    assert pickles == {*OF_PARENTS, "coders/pickles.py"}
     assert {str(path.relative_to(HOUSE)) for path in MODULES if "FastPrimitivesCoder(" in path.read_text()} == set()
-    text = (HOUSE / KEEPER).read_text()
-    assert text.count("pickler.loads(") == 2
-    assert "loads(pipe.recv_bytes())" in text
+    for module, times in OF_PARENTS.items():
+        text = (HOUSE / module).read_text()
+        assert text.count("pickler.loads(") == times
+        received = ("loads(pipe.recv_bytes()", "loads(pipes[0].recv_bytes()", "loads(pickled))")  # the last of what the others hand on
+        assert sum(text.count(each) for each in received) == times
 
 
 def test_the_stages_of_a_command_read_no_pickles(run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch) -> None:

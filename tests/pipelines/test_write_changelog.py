@@ -21,7 +21,6 @@ from beam_joins.io import ReadChangeEvents, ReadChangelog, ReadParquet, WriteCha
 from beam_joins.pipelines import table as table_command
 from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.formats.output_records import MARKS
-from beam_joins.pipelines.runners.direct import direct_runner
 from beam_joins.transforms.engine.resumed.commits import Commits
 from beam_joins.transforms.engine.resumed.state_files import StateFiles
 from tests.pipelines.orders_run import Run
@@ -467,7 +466,7 @@ def test_a_table_without_rows_that_begins_anew_is_a_file_of_one_truncate(format:
 @pytest.mark.process
 def test_several_workers_write_one_truncate() -> None:
     changes = [(n, f"n{n}", 7) for n in range(64)]
-    with direct_runner(PipelineOptions(["--python_workers=3"])) as options, beam.Pipeline(options=options) as pipeline:
+    with runner(PipelineOptions(["--python_workers=3"])) as options, beam.Pipeline(options=options) as pipeline:
         written("changes.jsonl", records="changes")(changes_anew(pipeline, changes, batches=16))
     operations = [each["op"] for each in records_of(Path("changes.jsonl"))]
     assert operations == ["truncate", *["insert"] * 64]

@@ -17,7 +17,7 @@ from beam_joins.options.join_types import How
 from beam_joins.pipelines.commands.select import Share
 from beam_joins.pipelines.formats.changelog_columns import Columns, plain_key, reference_at
 from beam_joins.pipelines.formats.read_plan import BEHIND_DELETES
-from beam_joins.pipelines.runners.runner import ENGINE
+from beam_joins.pipelines.runners.runner import LOCAL
 from beam_joins.transforms.connect.runs import tell_no_drops
 
 LEFT, RIGHT, RESULT, DROPPED = "left", "right", "result", "dropped"
@@ -110,7 +110,7 @@ def events_of(
     """
     with tempfile.TemporaryDirectory(prefix="beam-joins-") as directory:
         path = os.path.join(directory, "events")
-        with beam.Pipeline(options=PipelineOptions([], runner=ENGINE)) as pipeline:
+        with beam.Pipeline(options=PipelineOptions(["--python_workers=1"], runner=LOCAL)) as pipeline:
             tell_no_drops(pipeline)
             sides = [
                 pipeline

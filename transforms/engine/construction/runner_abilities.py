@@ -17,14 +17,14 @@ class Abilities(NamedTuple):
     """The abilities of a runner.
 
     * ``in_memory``: its workers are on this machine, and it keeps the elements between stages in memory.
-    * ``several_workers``: these are several processes, though Beam's options say one.
+    * ``keeps_groups``: it hands elements from function to function, and keeps them only where they are grouped.
     * ``not_unbounded``, ``not_streaming``: why it cannot replay unbounded input, or any with ``--streaming``, as
       the end of a sentence that begins with the transform; empty where it can.
     * ``runs``: whether it runs a pipeline at all.
     """
 
     in_memory: bool = False
-    several_workers: bool = False
+    keeps_groups: bool = False
     not_unbounded: str = ""
     not_streaming: str = ""
     runs: bool = True
@@ -35,9 +35,7 @@ LOCAL: Final = "LocalRunner"
 RUNNERS: Final = {
     "BundleBasedDirectRunner": Abilities(in_memory=True),
     "FnApiRunner": Abilities(in_memory=True),
-    LOCAL: Abilities(
-        in_memory=True, several_workers=True, not_unbounded="got unbounded input, and the LocalRunner reads bounded input:"
-    ),
+    LOCAL: Abilities(in_memory=True, keeps_groups=True, not_unbounded="got unbounded input, and the LocalRunner reads bounded input:"),
     "PrismRunner": Abilities(in_memory=True),
     "RenderRunner": Abilities(runs=False),
     "SparkRunner": Abilities(
@@ -85,7 +83,7 @@ def reads_once(pipeline: Pipeline) -> bool:
 
 def has_several_workers(pipeline: Pipeline) -> bool:
     """Whether the direct runner has several workers."""
-    return abilities(pipeline).several_workers or pipeline.options.view_as(DirectOptions).direct_num_workers != 1
+    return bool(pipeline.options.view_as(DirectOptions).direct_num_workers != 1)
 
 
 def _says(pipeline: Pipeline, experiment: str) -> bool:

@@ -65,18 +65,17 @@ def laid(table: PCollection[Any], label: str) -> tuple[PCollection[Any], LaidBat
     """A bounded table for a DoFn that no runner fuses with those before it, such as a DoFn with a side input;
     and the reader of its elements for the DoFn.
     """
-    folder = blocks_for(table)
+    folder = None if abilities(table.pipeline).keeps_groups else blocks_for(table)
     if folder is None:
         return table, LaidBatches(None)
     return table | label >> beam.ParDo(_Lay(folder)).with_output_types(bytes), LaidBatches(folder)
 
 
 def flattened(tables: tuple[PCollection[Any], ...], label: str) -> PCollection[Any]:
-    """The batches of all tables. The direct runner keeps flattened batches in memory; Spark and Flink pass
-    them on as they come.
-    """
-    in_memory = abilities(tables[0].pipeline).in_memory and all(table.is_bounded for table in tables)
-    folder = blocks_for(tables[0]) if in_memory else None
+    """The batches of all tables. The direct runner keeps flattened batches in memory; others pass them on as they come."""
+    able = abilities(tables[0].pipeline)
+    keeps = able.in_memory and not able.keeps_groups and all(table.is_bounded for table in tables)
+    folder = blocks_for(tables[0]) if keeps else None
     together: PCollection[Any]
     if folder is None:
         together = tables | label >> beam.Flatten()

@@ -38,11 +38,11 @@ from beam_joins.transforms.engine.stages.replay_options import (
     ReplayOptions,
     blocks_for,
     folder_for,
+    groups_blocks,
     memory_for,
-    spreads,
     take_note_of_pickles,
 )
-from beam_joins.transforms.engine.turns.bounded_replay import OnlyTurn, Released, SpreadTurns, gathered, stateful_dofn
+from beam_joins.transforms.engine.turns.bounded_replay import GroupedTurns, OnlyTurn, Released, stateful_dofn
 from beam_joins.transforms.engine.turns.operator import Operator
 from beam_joins.transforms.engine.turns.partition_turn import PartitionTurn
 from beam_joins.transforms.engine.turns.parts import Parts
@@ -277,14 +277,12 @@ class Replay(Stage):
         return self._released(together, label, ResumedTurn(memory, partition, parts.memory), emitter)
 
     def _released(self, together: PCollection[Any], label: str, turn: Released, emitter: Emitter) -> Any:
-        """The results of the only turns of partitions; several workers of the direct runner share the turns."""
+        """The results of the only turns of partitions."""
         fires = only_turn(together)
-        if not spreads(together):
+        if not groups_blocks(together):
             return self._outputs(together, stateful_dofn(label, turn, fires, emitter))
-        waiting = beam.ParDo(stateful_dofn(label, gathered, fires, Emitter((MAIN,), 1))).with_output_types(tuple[int, list[bytes]])
-        # what is fused with a stateful DoFn is not shared either: neither what comes before it nor what follows
-        gathering = together | "Apart" >> beam.Reshuffle() | "Wait" >> waiting | "Spread" >> beam.Reshuffle()
-        return self._outputs(gathering, SpreadTurns(turn, fires, emitter))
+        grouped = together | "Wait" >> beam.GroupByKey()
+        return self._outputs(grouped, GroupedTurns(turn, fires, emitter))
 
 
 def _together(blocks: Any) -> PCollection[Any]:

@@ -15,7 +15,7 @@ from beam_joins.errors import InputError
 from beam_joins.transforms.engine.blocks.block_files import BlockFolder
 from beam_joins.transforms.engine.blocks.block_folder import INLINE, block_folder
 from beam_joins.transforms.engine.construction.fingerprints import label_of
-from beam_joins.transforms.engine.construction.runner_abilities import has_several_workers
+from beam_joins.transforms.engine.construction.runner_abilities import abilities, has_several_workers
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder, folder_of
 from beam_joins.transforms.engine.stages.partitions import CORES, DEFAULT_PARTITIONS, GROWING_PARTITIONS, PARTITION_BYTES
 from beam_joins.transforms.engine.turns.stepped_turn import is_in_steps
@@ -154,12 +154,12 @@ def blocks_for(pcoll: PCollection[Any]) -> BlockFolder | None:
     return block_folder(pcoll.pipeline, pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_blocks)
 
 
-def spreads(pcoll: PCollection[Any]) -> bool:
-    """Whether the turns of partitions are to be spread over workers: the direct runner has several, which read blocks
-    where they lie, and fires all timers in one of them.
+def groups_blocks(pcoll: PCollection[Any]) -> bool:
+    """Whether the blocks of partitions are grouped, and do not wait for a timer: the runner keeps no other state, or is the direct
+    runner with several workers, which read blocks where they lie, and fires all timers in one of them.
     """
     if not has_several_workers(pcoll.pipeline):
-        return False
+        return abilities(pcoll.pipeline).keeps_groups
     _warn_of(pcoll.pipeline.options.view_as(DirectOptions).direct_running_mode)
     return blocks_for(pcoll) is not None
 

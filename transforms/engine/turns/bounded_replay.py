@@ -1,4 +1,4 @@
-"""Blocks of a partition that wait for each other in the state of a stateful DoFn, keyed by partition, until
+"""Blocks of a partition that wait for each other, grouped, or in the state of a stateful DoFn, keyed by partition, until
 its event-time timer fires.
 """
 
@@ -64,11 +64,6 @@ def stateful_dofn(name: str, released: Released, fires: Timestamp, emitter: Emit
     return made
 
 
-def gathered(partition: int, elements: Iterable[bytes], writer: BlockWriter) -> Iterator[tuple[int, list[bytes]]]:
-    """A partition with its blocks, or references to them, for a :class:`SpreadTurns`."""
-    yield partition, list(elements)
-
-
 class _Replaying:
     """The base of DoFns that replay partitions: those of a bundle have one writer, so that their blocks are
     few.
@@ -88,12 +83,12 @@ class _Replaying:
         return self._emitter.emit((to, timestamped(block, self._fires.micros)) for to, block, _ in self._writer.flush())
 
 
-class SpreadTurns(_Replaying, beam.DoFn):
-    """Replays gathered partitions in all workers of the direct runner, which fires timers in one worker only."""
+class GroupedTurns(_Replaying, beam.DoFn):
+    """Replays partitions whose blocks are grouped."""
 
-    def process(self, gathered: tuple[int, list[bytes]]) -> Iterator[Any]:
+    def process(self, grouped: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         """Give the results of a partition's elements."""
-        yield from self._released(*gathered, self._writer)
+        yield from self._released(*grouped, self._writer)
 
 
 class _Waiting(_Replaying, WaitingDoFn):

@@ -1,0 +1,178 @@
+"""LocalRunner: runs a bounded pipeline on the cores of this machine."""
+
+import copy
+import logging
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from apache_beam.internal import pickler
+from apache_beam.metrics.metric import MetricResults
+from apache_beam.metrics.monitoring_infos import consolidate
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions, TypeOptions
+from apache_beam.options.value_provider import RuntimeValueProvider
+from apache_beam.pipeline import Pipeline
+from apache_beam.portability.api import metrics_pb2
+from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
+from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
+
+from beam_joins.cores import usable_cores
+from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
+from beam_joins.pipelines.runners.local.bundles import Bundles
+from beam_joins.pipelines.runners.local.pipeline_graph import Graph, NotEvaluated, graph_of
+from beam_joins.pipelines.runners.local.shuffle import Shuffle
+from beam_joins.pipelines.runners.local.worker_processes import Metrics, WorkerProcesses
+from beam_joins.pipelines.runners.portable_run import interruptible
+from beam_joins.pipelines.runners.run_log import new_log_file
+from beam_joins.pipelines.runners.run_options import WorkerOptions
+from beam_joins.pipelines.runners.runner import LOCAL
+from beam_joins.pipelines.runners.setup_error import RunnerSetupError
+
+_log: Final = logging.getLogger("beam_joins")
+_started: Final = list[WorkerProcesses]()
+"""The processes that wait for a pipeline."""
+
+
+class LocalRunner(PipelineRunner):
+    """Runs a bounded pipeline on all cores of this machine, in a worker process for each core.
+
+        with beam.Pipeline("beam_joins.LocalRunner") as pipeline:
+            ...
+
+    On a command line it is ``--runner=beam_joins.LocalRunner``. ``--python_workers`` is another number of processes; with one the
+    pipeline runs in this process. Results are the same with any number. Each takes the memory of one turn
+    (``--beam_joins_memory``).
+
+    Elements go from function to function, and are encoded only where Beam groups them. A pipeline with state or timers of its own,
+    or with groups in windows, is run by Beam's direct runner, in this process; a message of the logger ``beam_joins`` says which
+    transform is why.
+
+    Raises JobFailed, whose message is for a terminal, when a function of the pipeline raises or a worker ends, and
+    RunnerSetupError for a number of workers that is none.
+    """
+
+    def is_fnapi_compatible(self) -> bool:
+        """Whether Beam hands a pipeline over as it is."""
+        return True
+
+    def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
+        """Run the pipeline to its end."""
+        count = worker_count(options)
+        pipeline.visit(group_by_key_input_visitor(not options.view_as(TypeOptions).allow_non_deterministic_key_coders))
+        try:
+            _require_plain(options)
+            graph = graph_of(pipeline)
+        except NotEvaluated as reason:
+            return _run_by_beam(pipeline, options, str(reason))
+        RuntimeValueProvider.set_runtime_options({})
+        if count == 1:
+            return LocalResult(evaluated_here(graph))
+        with _taken(options, count) as processes:
+            return LocalResult(processes.evaluate(graph))
+
+
+def worker_count(options: PipelineOptions) -> int:
+    """The number of processes that a pipeline with these options is run in. Raises RunnerSetupError."""
+    asked: int | None = options.view_as(WorkerOptions).python_workers
+    if asked is not None and asked < 1:
+        raise RunnerSetupError(f"--python_workers={asked} is not a number of processes, which is 1 or more.")
+    return asked or usable_cores()
+
+
+def evaluated_here(graph: Graph) -> Metrics:
+    """Evaluate a graph in this process; gives the metrics of its functions. Raises JobFailed."""
+    bundles, shuffle = Bundles(pickler.roundtrip(graph)), Shuffle(graph)
+    try:
+        while (root := shuffle.next_root()) is not None:
+            bundles.begin(root, shuffle.sides(root))
+            for elements in shuffle.elements(root, 1):
+                bundles.process(elements)
+            bundles.end()
+            shuffle.keep(bundles.taken())
+            shuffle.ended(root)
+        bundles.close()
+    except Exception as error:
+        text = "".join(traceback.format_exception(error)).rstrip()
+        failure = user_failure(f"{text} [while running '{bundles.failed}']", None)
+        raise failure or JobFailed(f"the job failed: {error}", log=None, user=False) from error
+    return [*bundles.metrics()]
+
+
+@contextmanager
+def local_processes(options: PipelineOptions, count: int) -> Iterator[PipelineOptions]:
+    """Starts processes for a pipeline, yields the options with which a :class:`LocalRunner` uses them, and ends them.
+
+    They are forks of this process if they start before it has other threads.
+    """
+    options = copy.deepcopy(options)
+    options.view_as(StandardOptions).runner = LOCAL
+    options.view_as(WorkerOptions).python_workers = count
+    if count == 1:
+        yield options
+        return
+    log, is_kept = new_log_file("local"), False
+    try:
+        with interruptible(), WorkerProcesses(count, options, log) as processes:
+            _started.append(processes)
+            try:
+                yield options
+            finally:
+                if processes in _started:
+                    _started.remove(processes)
+    except JobFailed:
+        is_kept = True
+        raise
+    finally:
+        if not is_kept:
+            log.unlink(missing_ok=True)
+
+
+@contextmanager
+def _taken(options: PipelineOptions, count: int) -> Iterator[WorkerProcesses]:
+    """The processes that have been started for a pipeline, or new ones."""
+    if _started:
+        yield _started.pop()
+        return
+    with local_processes(options, count):
+        yield _started.pop()
+
+
+class LocalResult(PipelineResult):
+    """The result of a pipeline that has run to its end."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        super().__init__(PipelineState.DONE)  # type: ignore[no-untyped-call]
+        self._metrics = metrics
+
+    def wait_until_finish(self, duration: Any = None) -> str:
+        """The state in which it has ended."""
+        state: str = self.state
+        return state
+
+    def metrics(self) -> MetricResults:
+        """The metrics of its functions."""
+        # the whole of Beam's direct runner, which a run does without
+        from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiMetrics  # noqa: PLC0415
+
+        infos = dict[str, list[Any]]()
+        for label, info in self._metrics:
+            infos.setdefault(label, []).append(metrics_pb2.MonitoringInfo.FromString(info))
+        made: MetricResults = FnApiMetrics({label: [*consolidate(each)] for label, each in infos.items()})
+        return made
+
+
+def _require_plain(options: PipelineOptions) -> None:
+    """Raise :class:`NotEvaluated` for options of Beam's direct runner."""
+    direct, types = options.view_as(DirectOptions), options.view_as(TypeOptions)
+    if direct.direct_runner_bundle_repeat or direct.direct_num_workers != 1 or direct.direct_running_mode != "in_memory":
+        raise NotEvaluated("the options are of the direct runner")
+    if types.performance_runtime_type_check:
+        raise NotEvaluated("--performance_runtime_type_check is of Beam's runners")
+
+
+def _run_by_beam(pipeline: Pipeline, options: PipelineOptions, reason: str) -> Any:
+    from apache_beam.runners.portability.fn_api_runner import FnApiRunner  # noqa: PLC0415
+
+    _log.info("%s: Beam's direct runner runs the pipeline, in this process", reason)
+    return FnApiRunner().run_pipeline(pipeline, options)

@@ -1,0 +1,344 @@
+"""The graph of a bounded pipeline, as the local runner evaluates it: functions, between places where elements are kept.
+
+Relies on, in Beam 2.66 to 2.77: ``Pipeline.visit`` gives the nodes in an order in which they can be evaluated; a ``ParDo`` has its
+function, ``fn``, with ``args`` and ``kwargs``, and its ``side_inputs``, each with a ``pvalue`` and ``_view_options``; the coder of
+a collection is that of its ``element_type``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, TypeAlias
+
+import apache_beam as beam
+from apache_beam import coders
+from apache_beam.pipeline import AppliedPTransform, Pipeline, PipelineVisitor, PTransformOverride
+from apache_beam.pvalue import PCollection
+from apache_beam.transforms.combiners import LiftedCombinePerKey
+from apache_beam.transforms.core import DoFn, Windowing, get_function_arguments
+from apache_beam.transforms.trigger import Always, DefaultTrigger
+from apache_beam.transforms.window import GlobalWindows
+
+_LEFT_TO_BEAM: Final = (DoFn.StateParam, DoFn.TimerParam)
+"""The parameters of functions that have state or timers."""
+_PARAMETER: Final = type(DoFn.TimestampParam)
+_AROUND: Final = ("setup", "start_bundle", "finish_bundle", "teardown")
+
+Numbers: TypeAlias = tuple[int, ...]
+
+
+class NotEvaluated(Exception):
+    """Raised for a pipeline that the local runner leaves to Beam's; its text says which transform is why."""
+
+
+@dataclass(frozen=True)
+class SideInput:
+    """A side input: the number of the node that keeps it, and how Beam shows it to a function."""
+
+    kept: int
+    view: Any
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function that is called for elements; ``to`` are the nodes that get each of its outputs, by tag."""
+
+    label: str
+    fn: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    windowing: Windowing
+    to: Mapping[str | None, Numbers]
+    sides: tuple[SideInput, ...] = ()
+    is_plain: bool = True
+    """Whether it takes elements, maybe with their event times, and nothing else that Beam knows."""
+    timed: str | None = None
+    """The parameter of the function that gets event times, if it is plain."""
+    takes_parts: bool = False
+    """Whether it is called for the parts into which elements are split, as :class:`SplitElements` gives them."""
+
+    @property
+    def takers(self) -> Iterator[int]:
+        """The nodes that get its outputs."""
+        return (each for numbers in self.to.values() for each in numbers)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """The beginning of a pipeline: one element."""
+
+    label: str
+    to: Numbers
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Elements that are kept by their keys, and go on when all are there."""
+
+    label: str
+    key: coders.Coder
+    value: coders.Coder
+    to: Numbers
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Elements that are kept until a side input is there, or as one."""
+
+    label: str
+    coder: coders.Coder
+    to: Numbers = ()
+
+
+Node: TypeAlias = Call | Begun | Grouped | Kept
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The nodes of a pipeline, each before those that get its elements."""
+
+    nodes: tuple[Node, ...]
+    _of_root: dict[int, Numbers] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def roots(self) -> Numbers:
+        """The nodes at which elements begin or go on."""
+        return tuple(n for n, node in enumerate(self.nodes) if not isinstance(node, Call) and node.to)
+
+    def reached(self, root: int) -> Numbers:
+        """The nodes that elements of a root come to before they are kept again."""
+        if root not in self._of_root:
+            seen, waiting = set[int](), [*self._takers(root)]
+            while waiting:
+                if (each := waiting.pop()) not in seen:
+                    seen.add(each)
+                    waiting += self._takers(each) if isinstance(self.nodes[each], Call) else ()
+            self._of_root[root] = tuple(sorted(seen))
+        return self._of_root[root]
+
+    def calls(self, root: int) -> Iterator[int]:
+        """The functions among these."""
+        return (each for each in self.reached(root) if isinstance(self.nodes[each], Call))
+
+    def filled_by(self, kept: int) -> Iterator[int]:
+        """The roots whose elements come to a node."""
+        return (root for root in self.roots if kept in self.reached(root))
+
+    def before(self, root: int) -> set[int]:
+        """The roots that have to end before one begins: those that fill it, and its side inputs."""
+        return {each for kept in (root, *self.sides(root)) for each in self.filled_by(kept)}
+
+    def sides(self, root: int) -> set[int]:
+        """The nodes that keep the side inputs of these functions."""
+        return {side.kept for call in self.calls(root) for side in self._sides(call)}
+
+    def waiting_for_themselves(self) -> list[int]:
+        """The functions whose side inputs come from what their own elements come from, so that the one waits for the other."""
+        return [number for number in range(len(self.nodes)) if self._awaited(number).intersection(self.filled_by(number))]
+
+    def _awaited(self, call: int) -> set[int]:
+        """The roots that have to end before the side inputs of a function are there."""
+        awaited, waiting = set[int](), [root for side in self._sides(call) for root in self.filled_by(side.kept)]
+        while waiting:
+            if (each := waiting.pop()) not in awaited:
+                awaited.add(each)
+                waiting += self.before(each)
+        return awaited
+
+    def _sides(self, number: int) -> tuple[SideInput, ...]:
+        node = self.nodes[number]
+        return node.sides if isinstance(node, Call) else ()
+
+    def _takers(self, number: int) -> Iterable[int]:
+        node = self.nodes[number]
+        return node.takers if isinstance(node, Call) else node.to
+
+
+class SplitElements(DoFn):
+    """Splits elements into the parts that a function takes side by side."""
+
+    def __init__(self, provider: Any) -> None:
+        self._provider = provider
+
+    def process(self, element: Any) -> Iterator[Any]:
+        """Give the parts of an element, each with its size."""
+        provider = self._provider
+        for part, size in provider.split_and_size(element, provider.initial_restriction(element)):
+            yield (element, (part, None)), size
+
+
+class _CombineBeforeGroups(PTransformOverride):
+    """Has values combined in each process before they are grouped."""
+
+    def matches(self, applied_ptransform: AppliedPTransform) -> bool:
+        is_so = isinstance(applied_ptransform.transform, beam.CombinePerKey)
+        return is_so and applied_ptransform.inputs[0].windowing.is_default()
+
+    def get_replacement_transform_for_applied_ptransform(self, applied_ptransform: AppliedPTransform) -> Any:
+        transform: Any = applied_ptransform.transform
+        return LiftedCombinePerKey(transform.fn, transform.args, transform.kwargs)
+
+
+def graph_of(pipeline: Pipeline) -> Graph:
+    """The graph of a bounded pipeline. Raises :class:`NotEvaluated`."""
+    pipeline.replace_all([_CombineBeforeGroups()])
+    visited = _Visited()
+    pipeline.visit(visited)
+    cut = set[AppliedPTransform]()
+    while True:
+        made = _Building(visited.nodes, cut)
+        waiting = [made.applied[number] for number in made.graph.waiting_for_themselves()]
+        if not waiting:
+            return made.graph
+        # one after the other: what waits for itself through another may wait no more
+        if (next_cut := next((each for each in waiting if each not in cut), None)) is None:
+            raise NotEvaluated(f"{waiting[0].full_label} waits for its side input")
+        cut.add(next_cut)
+
+
+class _Visited(PipelineVisitor):
+    """Lists the transforms that are evaluated. Raises :class:`NotEvaluated` for those that Beam evaluates better."""
+
+    def __init__(self) -> None:
+        self.nodes = list[AppliedPTransform]()
+
+    def visit_transform(self, transform_node: AppliedPTransform) -> None:
+        label, transform = transform_node.full_label, transform_node.transform
+        if not all(each.is_bounded for each in (*transform_node.inputs, *transform_node.outputs.values())):
+            raise NotEvaluated(f"{label} is unbounded")
+        if isinstance(transform, beam.GroupByKey):
+            windowing = transform_node.inputs[0].windowing
+            if type(windowing.windowfn) is not GlobalWindows or type(windowing.triggerfn) not in (DefaultTrigger, Always):
+                raise NotEvaluated(f"{label} groups by windows")
+        elif isinstance(transform, beam.ParDo):
+            if any(isinstance(each, _LEFT_TO_BEAM) for each in _parameters(transform.fn, "process").values()):
+                raise NotEvaluated(f"{label} has state")
+            if getattr(transform.fn.process, "__func__", None) is DoFn.process:
+                raise NotEvaluated(f"{label} takes batches")
+            if not all(type(side.pvalue.windowing.windowfn) is GlobalWindows for side in transform_node.side_inputs):
+                raise NotEvaluated(f"{label} has side inputs in windows")
+        elif not isinstance(transform, beam.Flatten | beam.Impulse):
+            raise NotEvaluated(f"{label} is a {type(transform).__name__}")
+        self.nodes.append(transform_node)
+
+
+def _parameters(fn: DoFn, method: str) -> dict[str, Any]:
+    """The parameters of a function's method that Beam gives it, by name."""
+    names, defaults = get_function_arguments(fn, method)
+    return {
+        name: default
+        for name, default in zip(reversed(names), reversed(defaults), strict=False)
+        if isinstance(default, _PARAMETER) or any(default is parameter for parameter in DoFn.DoFnProcessParams)
+    }
+
+
+def _is_plain(transform: beam.ParDo, windowing: Windowing) -> bool:
+    """Whether a function takes elements, maybe with their event times, and gives elements in the global window."""
+    fn, parameters = transform.fn, _parameters(transform.fn, "process")
+    if type(windowing.windowfn) is not GlobalWindows or transform.side_inputs:
+        return False
+    if any(each is not DoFn.TimestampParam for each in parameters.values()) or (parameters and (transform.args or transform.kwargs)):
+        return False
+    return not any(_parameters(fn, name) for name in _AROUND if getattr(type(fn), name) is not getattr(DoFn, name))
+
+
+class _Building:
+    """Builds a graph of transforms; elements for those to ``cut`` are kept before them."""
+
+    def __init__(self, nodes: Sequence[AppliedPTransform], cut: set[AppliedPTransform]) -> None:
+        self._cut = cut
+        self.applied = dict[int, AppliedPTransform]()
+        self._takers = dict[PCollection[Any], list[AppliedPTransform]]()
+        self._sides = dict[PCollection[Any], int]()
+        for node in nodes:
+            for collection in node.inputs:
+                self._takers.setdefault(collection, []).append(node)
+        # numbers count from the end, as a node names those behind it
+        self._nodes = list[Node]()
+        self._numbers = dict[AppliedPTransform, Numbers]()
+        for node in reversed(nodes):
+            self._numbers[node] = self._added(node)
+        last = len(self._nodes) - 1
+        self.applied = {last - n: node for n, node in self.applied.items()}
+        self.graph = Graph(tuple(_renumbered(node, last) for node in reversed(self._nodes)))
+
+    def _added(self, node: AppliedPTransform) -> Numbers:
+        """The numbers of the nodes that get what a transform gets."""
+        label, transform = node.full_label, node.transform
+        outputs: Mapping[Any, Any] = node.outputs
+        if isinstance(transform, beam.ParDo):
+            return self._added_call(node, transform)
+        to = self._to(outputs[None])
+        if isinstance(transform, beam.Flatten):
+            return to
+        if isinstance(transform, beam.Impulse):
+            return (self._add(Begun(label, to)),)
+        coder = _coder(node.inputs[0])
+        return (self._add(Grouped(label, coder.key_coder().as_deterministic_coder(label), coder.value_coder(), to)),)
+
+    def _added_call(self, node: AppliedPTransform, transform: Any) -> Numbers:
+        outputs: Mapping[Any, Any] = node.outputs
+        signature = _parameters(transform.fn, "process")
+        splitting = next((each for each in signature.values() if isinstance(each, DoFn.RestrictionParam)), None)
+        windowing = next(iter(outputs.values())).windowing
+        sides = tuple(SideInput(self._kept(side.pvalue), type(side), side._view_options()) for side in node.side_inputs)
+        to = {tag: self._to(output) for tag, output in outputs.items()}
+        made = Call(
+            node.full_label,
+            transform.fn,
+            transform.args,
+            transform.kwargs,
+            windowing,
+            to,
+            sides,
+            is_plain=_is_plain(transform, windowing),
+            timed=next(iter(signature), None),
+            takes_parts=splitting is not None,
+        )
+        number = self._add(made)
+        self.applied[number] = node
+        if splitting is not None:
+            number = self._added_split(node, splitting.restriction_provider or transform.fn, number)
+        if node not in self._cut:
+            return (number,)
+        return (self._add(Kept(f"elements of {node.full_label}", _windowed_coder(node.inputs[0]), (number,))),)
+
+    def _added_split(self, node: AppliedPTransform, provider: Any, to: int) -> int:
+        collection, label = node.inputs[0], f"{node.full_label}/Split"
+        part = coders.TupleCoder((provider.restriction_coder(), coders.SingletonCoder(None)))
+        sized = coders.TupleCoder((coders.TupleCoder((_coder(collection), part)), coders.FloatCoder()))
+        window_coder = collection.windowing.windowfn.get_window_coder()
+        kept = self._add(Kept(label, coders.WindowedValueCoder(sized, window_coder), (to,)))
+        return self._add(Call(label, SplitElements(provider), (), {}, collection.windowing, {None: (kept,)}))
+
+    def _to(self, collection: PCollection[Any]) -> Numbers:
+        takers = tuple(number for taker in self._takers.get(collection, ()) for number in self._numbers[taker])
+        return (*takers, self._sides[collection]) if collection in self._sides else takers
+
+    def _kept(self, collection: PCollection[Any]) -> int:
+        if collection not in self._sides:
+            self._sides[collection] = self._add(Kept("a side input", _windowed_coder(collection)))
+        return self._sides[collection]
+
+    def _add(self, node: Node) -> int:
+        self._nodes.append(node)
+        return len(self._nodes) - 1
+
+
+def _renumbered(node: Node, last: int) -> Node:
+    def numbers(of: Numbers) -> Numbers:
+        return tuple(last - each for each in of)
+
+    if isinstance(node, Call):
+        sides = tuple(replace(side, kept=last - side.kept) for side in node.sides)
+        return replace(node, to={tag: numbers(of) for tag, of in node.to.items()}, sides=sides)
+    return replace(node, to=numbers(node.to))
+
+
+def _coder(collection: PCollection[Any]) -> Any:
+    return coders.registry.get_coder(collection.element_type)
+
+
+def _windowed_coder(collection: PCollection[Any]) -> coders.Coder:
+    return coders.WindowedValueCoder(_coder(collection), collection.windowing.windowfn.get_window_coder())
