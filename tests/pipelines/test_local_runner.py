@@ -334,7 +334,7 @@ def test_a_program_with_other_threads_runs_in_fresh_processes(tmp_path: Path) ->
     program = tmp_path / "program.py"
     program.write_text(
         """
-import threading, apache_beam as beam
+import sys, threading, apache_beam as beam
 from beam_joins import LocalRunner
 class Point:
     def __init__(self, x): self.x = x
@@ -342,7 +342,7 @@ if __name__ == "__main__":
     threading.Thread(target=threading.Event().wait, daemon=True).start()
     with beam.Pipeline(runner=LocalRunner()) as p:
         points = p | beam.Create([Point(1), Point(2)]) | beam.Reshuffle() | beam.Map(lambda point: point.x)
-        _ = points | beam.Map(lambda x: print("x", x, flush=True))
+        _ = points | beam.Map(lambda x: sys.stdout.write(f"x {x}\\n"))
 """
     )
     ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, env=ENVIRONMENT)

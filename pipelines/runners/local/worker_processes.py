@@ -125,7 +125,8 @@ class WorkerProcesses:
                     del within[pipe]
                     turns.left(root)
                 free.append(pipe)
-        return [each for pipe in self._pipes for each in self._closed(pipe)]
+        # the others end with the first
+        return [each for pipe in reversed(self._pipes) for each in self._closed(pipe)]
 
     def _received(self, pipe: Connection) -> Any:
         received, failure = pipe.recv()
