@@ -41,9 +41,9 @@ class Keep(beam.DoFn):
         yield len(batch)
 
 
-def add_runner(parser: argparse.ArgumentParser, runners: Sequence[str] = RUNNERS) -> None:
+def add_runner(parser: argparse.ArgumentParser) -> None:
     """Let a contestant be told where to run."""
-    parser.add_argument("--runner", choices=runners, default=runners[-1], help="where the pipeline runs (default: %(default)s)")
+    parser.add_argument("--runner", choices=RUNNERS, default=RUNNERS[-1], help="where the pipeline runs (default: %(default)s)")
 
 
 def contestant(name: str, works: Sequence[str], compute: Callable[[Task, str], None]) -> int:

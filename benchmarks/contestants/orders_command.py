@@ -22,7 +22,7 @@ def arguments(assigned: Task, runner: str) -> list[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code."""
     options = parser("orders_command", tuple(name for name, work in WORKS.items() if work.kind == "shop"))
-    add_runner(options, ("SparkRunner", "DirectRunner"))
+    add_runner(options)
     asked = options.parse_args(argv)
     return orders(arguments(task(asked), asked.runner))
 

@@ -139,7 +139,7 @@ OURS: Final = "beam_joins, Spark, columns"
 OURS_RECORDS: Final = "beam_joins, Spark, records"
 OURS_DIRECT: Final = "beam_joins, LocalRunner, columns"
 OURS_DIRECT_RECORDS: Final = "beam_joins, LocalRunner, records"
-COMMANDS: Final = ("pipelines.orders, Spark", "pipelines.orders, DirectRunner")
+COMMANDS: Final = ("pipelines.orders, Spark", "pipelines.orders, LocalRunner")
 DICTS: Final = ("beam_joins of dicts, Spark", "beam_joins of dicts, LocalRunner")
 
 _SPARK: Final = ("--runner", "SparkRunner", "--functions")
@@ -202,7 +202,7 @@ CONTESTANTS: Final = {
         _on("SparkRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS),
         _on("LocalRunner", "beam_joins of dicts", "beam_joins_dicts", RECORDS, RECORDS),
         _on("SparkRunner", "pipelines.orders", "orders_command", ORDERS, ORDERS[:1]),
-        _on("DirectRunner", "pipelines.orders", "orders_command", ORDERS, ORDERS),
+        _on("LocalRunner", "pipelines.orders", "orders_command", ORDERS, ORDERS),
         _plain_beam("Spark", "SparkRunner"),
         _plain_beam("LocalRunner", "LocalRunner", "fk-uniform"),
         Contestant(

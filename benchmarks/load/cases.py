@@ -56,7 +56,7 @@ def piece_by_piece(data: Path, out: Path, options: Sequence[str], limit: float) 
 def command(data: Path, out: Path, options: Sequence[str], limit: float) -> Watched:
     """The orders command."""
     files = [f"--{name}={data / name}/*.jsonl" for name in ("orders", "customers")]
-    arguments = ["-m", "pipelines.orders", "--runner=DirectRunner", *files, *_NO_DELETES, f"--latest={out}/latest.jsonl", *options]
+    arguments = ["-m", "pipelines.orders", *files, *_NO_DELETES, f"--latest={out}/latest.jsonl", *options]
     return watched(arguments, limit=limit)
 
 

@@ -32,11 +32,11 @@ def lasts(run: Started) -> float:
 @pytest.mark.parametrize(
     "runner",
     [
-        ["--runner=DirectRunner"],
+        [],
         pytest.param(["--python_workers=2"], marks=pytest.mark.sweep),
         pytest.param(["--runner=SparkRunner"], marks=[pytest.mark.spark, pytest.mark.sweep]),
     ],
-    ids=["direct", "workers", "spark"],
+    ids=["here", "workers", "spark"],
 )
 def test_a_run_that_is_told_to_end_at_any_moment_does_and_the_next_one_is_right(
     start: Callable[..., Started], require_whole_or_nothing: Callable[[str], None], clear: Callable[[], None], runner: list[str]
