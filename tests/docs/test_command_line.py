@@ -14,7 +14,7 @@ import pytest
 from beam_joins.pipelines import demo
 from beam_joins.pipelines.base.paths import absolute
 from beam_joins.pipelines.commands import programs
-from beam_joins.pipelines.runners import direct
+from beam_joins.pipelines.runners.local import local_runner
 from beam_joins.transforms.connect.files import read_whole, write_whole
 from tests.docs.page import DOCS, blocks
 from tests.object_store import Store
@@ -37,7 +37,7 @@ def test_what_the_page_shows_is_what_the_commands_give(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], store: Store
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(direct, "usable_cores", lambda: 1)  # the print of workers is not captured
+    monkeypatch.setattr(local_runner, "usable_cores", lambda: 1)  # the print of workers is not captured
     page = DOCS / name
     lines = page.read_text(encoding="utf-8").splitlines()
     commands = shown = 0

@@ -195,16 +195,19 @@ def _serve_all(pipes: list[Connection], log: Path, parent: int) -> None:
         keep_memory()
         end_with_parent(parent)
         gc.freeze()  # the collector would copy every page that the processes share
-        mine, first = pipes[0], os.getpid()
+        mine, first, others = pipes[0], os.getpid(), list[int]()
         for pipe in pipes[1:]:
-            if os.fork() == 0:
+            if (child := os.fork()) == 0:
                 end_with_parent(first)
-                mine = pipe
+                mine, others = pipe, []
                 break
+            others.append(child)
         for pipe in pipes:
             if pipe is not mine:
                 pipe.close()
         _serve(mine)
+        for child in others:
+            os.waitpid(child, 0)
         code = 0
     except BaseException:
         traceback.print_exc()
