@@ -347,3 +347,14 @@ if __name__ == "__main__":
     )
     ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert (sorted(ran.stdout.splitlines()), ran.stderr) == (["x 1", "x 2"], "")
+
+
+def test_keys_without_one_encoding_are_grouped_only_where_the_options_allow_it() -> None:
+    def grouped(*flags: str) -> None:
+        with beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(["--python_workers=1", *flags])) as p:
+            rows = p | beam.Create([(1j, 3), (1j, 4)]) | beam.GroupByKey() | beam.MapTuple(lambda _, numbers: sorted(numbers))
+            assert_that(rows, equal_to([[3, 4]]))
+
+    grouped("--allow_non_deterministic_key_coders")
+    with pytest.raises(JobFailed, match="in step 'Create/Map\\(decode\\)':[^$]*Unable to deterministically encode"):
+        grouped()

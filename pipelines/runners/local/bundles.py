@@ -5,6 +5,7 @@ Relies on, in Beam 2.66 to 2.77: ``DoFnRunner`` calls a function with all that B
 ``SideInputMap`` shows a side input.
 """
 
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -124,6 +125,12 @@ class Bundles:
             return _Grouping(node, keep)
         assert isinstance(node, Kept)
         return _Keeping(node, keep)
+
+
+def failure_text(error: Exception, bundles: Bundles | None) -> str:
+    """An error as Beam's runners tell it: its traceback, with the label of the transform whose function has raised."""
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return text if bundles is None or bundles.failed is None else f"{text} [while running '{bundles.failed}']"
 
 
 def _decoded(node: Any, elements: Iterable[Encoded]) -> Iterator[WindowedValue]:

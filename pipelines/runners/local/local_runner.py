@@ -2,9 +2,9 @@
 
 import copy
 import logging
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Final
 
 from apache_beam.internal import pickler
@@ -19,7 +19,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 
 from beam_joins.cores import usable_cores
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
-from beam_joins.pipelines.runners.local.bundles import Bundles
+from beam_joins.pipelines.runners.local.bundles import Bundles, failure_text
 from beam_joins.pipelines.runners.local.pipeline_graph import Graph, NotEvaluated, graph_of
 from beam_joins.pipelines.runners.local.shuffle import Shuffle
 from beam_joins.pipelines.runners.local.worker_processes import Metrics, WorkerProcesses
@@ -30,7 +30,7 @@ from beam_joins.pipelines.runners.runner import LOCAL
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
 _log: Final = logging.getLogger("beam_joins")
-_started: Final = list[WorkerProcesses]()
+_started: Final = ContextVar[WorkerProcesses | None]("started", default=None)
 """The processes that wait for a pipeline."""
 
 
@@ -93,9 +93,9 @@ def evaluated_here(graph: Graph) -> Metrics:
             shuffle.ended(root)
         bundles.close()
     except Exception as error:
-        text = "".join(traceback.format_exception(error)).rstrip()
-        failure = user_failure(f"{text} [while running '{bundles.failed}']", None)
-        raise failure or JobFailed(f"the job failed: {error}", log=None, user=False) from error
+        failure = user_failure(failure_text(error, bundles), None)
+        assert failure is not None
+        raise failure from error
     return [*bundles.metrics()]
 
 
@@ -114,12 +114,11 @@ def local_processes(options: PipelineOptions, count: int) -> Iterator[PipelineOp
     log, is_kept = new_log_file("local"), False
     try:
         with interruptible(), WorkerProcesses(count, options, log) as processes:
-            _started.append(processes)
+            token = _started.set(processes)
             try:
                 yield options
             finally:
-                if processes in _started:
-                    _started.remove(processes)
+                _started.reset(token)
     except JobFailed:
         is_kept = True
         raise
@@ -131,11 +130,12 @@ def local_processes(options: PipelineOptions, count: int) -> Iterator[PipelineOp
 @contextmanager
 def _taken(options: PipelineOptions, count: int) -> Iterator[WorkerProcesses]:
     """The processes that have been started for a pipeline, or new ones."""
-    if _started:
-        yield _started.pop()
+    if (processes := _started.get()) is not None:
+        _started.set(None)  # they evaluate one
+        yield processes
         return
-    with local_processes(options, count):
-        yield _started.pop()
+    with local_processes(options, count), _taken(options, count) as processes:
+        yield processes
 
 
 class LocalResult(PipelineResult):

@@ -84,7 +84,7 @@ class Grouped:
 
 @dataclass(frozen=True)
 class Kept:
-    """Elements that are kept until a side input is there, or as one."""
+    """Elements that are kept as a side input, or until one is there, or for whichever process is free."""
 
     label: str
     coder: coders.Coder
@@ -275,7 +275,10 @@ class _Building:
         if isinstance(transform, beam.Impulse):
             return (self._add(Begun(label, to)),)
         coder = _coder(node.inputs[0])
-        return (self._add(Grouped(label, coder.key_coder().as_deterministic_coder(label), coder.value_coder(), to)),)
+        key = coder.key_coder()
+        if node.inputs[0].requires_deterministic_key_coder:
+            key = key.as_deterministic_coder(label)
+        return (self._add(Grouped(label, key, coder.value_coder(), to)),)
 
     def _added_call(self, node: AppliedPTransform, transform: Any) -> Numbers:
         outputs: Mapping[Any, Any] = node.outputs

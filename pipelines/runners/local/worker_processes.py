@@ -33,7 +33,7 @@ from beam_joins.pipelines.runners.child_processes import (
     redirect,
 )
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
-from beam_joins.pipelines.runners.local.bundles import Bundles, Encoded, Made
+from beam_joins.pipelines.runners.local.bundles import Bundles, Encoded, Made, failure_text
 from beam_joins.pipelines.runners.local.pipeline_graph import Graph
 from beam_joins.pipelines.runners.local.shuffle import Shuffle
 
@@ -61,7 +61,7 @@ class WorkerProcesses:
             if self._first == 0:
                 for pipe in self._pipes:
                     pipe.close()
-                _serve_all(theirs, log, os.getppid())
+                _serve_all(theirs, options, log, os.getppid())
         else:
             # not by multiprocessing, which would run the main script of the job once more
             for pipe in theirs:
@@ -180,11 +180,10 @@ def main() -> None:
     pipes = [Connection(int(number)) for number in sys.argv[1].split(",")]
     values, classes, log, parent = cloudpickle_pickler.loads(pipes[0].recv_bytes())
     put_into_main(classes)
-    FileSystems.set_options(PipelineOptions.from_dictionary(values))
-    _serve_all(pipes, log, parent)
+    _serve_all(pipes, PipelineOptions.from_dictionary(values), log, parent)
 
 
-def _serve_all(pipes: list[Connection], log: Path, parent: int) -> None:
+def _serve_all(pipes: list[Connection], options: PipelineOptions, log: Path, parent: int) -> None:
     """Serve at the first pipe, and at each other in a fork."""
     code = 1
     try:
@@ -194,6 +193,7 @@ def _serve_all(pipes: list[Connection], log: Path, parent: int) -> None:
         redirect(log)
         keep_memory()
         end_with_parent(parent)
+        FileSystems.set_options(options)
         gc.freeze()  # the collector would copy every page that the processes share
         mine, first, others = pipes[0], os.getpid(), list[int]()
         for pipe in pipes[1:]:
@@ -231,9 +231,8 @@ def _serve(pipe: Connection) -> None:
     except EOFError:
         return
     except Exception as error:
-        text = "".join(traceback.format_exception(error)).rstrip()
-        step = None if bundles is None else bundles.failed
-        pipe.send((None, text if step is None else f"{text} [while running '{step}']"))
+        text = failure_text(error, bundles)
+        pipe.send((None, text))
         print(text, file=sys.stderr)
 
 
