@@ -27,7 +27,8 @@ MODULES = sorted(path for room in ("beam_joins", "coders", "transforms", "pipeli
 LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 OF_PARENTS = {
     "pipelines/runners/keeper.py": 1,
-    "pipelines/runners/local/worker_processes.py": 2,
+    "pipelines/runners/local/pipeline_graph.py": 1,
+    "pipelines/runners/local/worker_processes.py": 1,
     "pipelines/runners/child_processes.py": 1,
 }
 """The modules of processes that unpickle what their own parent sends, and how often."""
@@ -56,7 +57,8 @@ def test_only_processes_of_a_job_unpickle_what_their_own_parent_sends_and_one_fu
     for module, times in OF_PARENTS.items():
         text = (HOUSE / module).read_text()
         assert text.count("pickler.loads(") == times
-        received = ("loads(pipe.recv_bytes()", "loads(pipes[0].recv_bytes()", "loads(pickled))")  # the last of what the others hand on
+        # the last two are of what the others hand on
+        received = ("loads(pipe.recv_bytes()", "loads(pipes[0].recv_bytes()", "loads(pickled))", "loads(graph, ")
         assert sum(text.count(each) for each in received) == times
 
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-from apache_beam.internal import pickler
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.metrics.monitoring_infos import consolidate
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, StandardOptions, TypeOptions
@@ -20,7 +19,7 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 from beam_joins.cores import usable_cores
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
 from beam_joins.pipelines.runners.local.bundles import Bundles, failure_text
-from beam_joins.pipelines.runners.local.pipeline_graph import Graph, NotEvaluated, graph_of
+from beam_joins.pipelines.runners.local.pipeline_graph import Graph, NotEvaluated, graph_of, pickled, unpickled
 from beam_joins.pipelines.runners.local.shuffle import Shuffle
 from beam_joins.pipelines.runners.local.worker_processes import Metrics, WorkerProcesses
 from beam_joins.pipelines.runners.portable_run import interruptible
@@ -82,7 +81,7 @@ def worker_count(options: PipelineOptions) -> int:
 
 def evaluated_here(graph: Graph) -> Metrics:
     """Evaluate a graph in this process; gives the metrics of its functions. Raises JobFailed."""
-    bundles, shuffle = Bundles(pickler.roundtrip(graph)), Shuffle(graph)
+    bundles, shuffle = Bundles(unpickled(pickled(graph))), Shuffle(graph)
     try:
         while (root := shuffle.next_root()) is not None:
             bundles.begin(root, shuffle.sides(root))

@@ -12,12 +12,14 @@ from typing import Any, Final, TypeAlias
 
 import apache_beam as beam
 from apache_beam import coders
-from apache_beam.pipeline import AppliedPTransform, Pipeline, PipelineVisitor, PTransformOverride
+from apache_beam.internal import pickler
+from apache_beam.pipeline import AppliedPTransform, Pipeline, PipelineVisitor
 from apache_beam.pvalue import PCollection
-from apache_beam.transforms.combiners import LiftedCombinePerKey
 from apache_beam.transforms.core import DoFn, Windowing, get_function_arguments
 from apache_beam.transforms.trigger import Always, DefaultTrigger
 from apache_beam.transforms.window import GlobalWindows
+
+from beam_joins.pipelines.runners.local.combining import CombineBeforeGroups
 
 _LEFT_TO_BEAM: Final = (DoFn.StateParam, DoFn.TimerParam)
 """The parameters of functions that have state or timers."""
@@ -155,6 +157,18 @@ class Graph:
         return node.takers if isinstance(node, Call) else node.to
 
 
+def pickled(graph: Graph) -> bytes:
+    """A graph for another process, or for this one: functions get copies of what the program has."""
+    made: bytes = pickler.dumps(graph, use_zlib=True)
+    return made
+
+
+def unpickled(graph: bytes) -> Graph:
+    """The graph that the job's process has pickled."""
+    made: Graph = pickler.loads(graph, use_zlib=True)
+    return made
+
+
 class SplitElements(DoFn):
     """Splits elements into the parts that a function takes side by side."""
 
@@ -168,21 +182,9 @@ class SplitElements(DoFn):
             yield (element, (part, None)), size
 
 
-class _CombineBeforeGroups(PTransformOverride):
-    """Has values combined in each process before they are grouped."""
-
-    def matches(self, applied_ptransform: AppliedPTransform) -> bool:
-        is_so = isinstance(applied_ptransform.transform, beam.CombinePerKey)
-        return is_so and applied_ptransform.inputs[0].windowing.is_default()
-
-    def get_replacement_transform_for_applied_ptransform(self, applied_ptransform: AppliedPTransform) -> Any:
-        transform: Any = applied_ptransform.transform
-        return LiftedCombinePerKey(transform.fn, transform.args, transform.kwargs)
-
-
 def graph_of(pipeline: Pipeline) -> Graph:
     """The graph of a bounded pipeline. Raises :class:`NotEvaluated`."""
-    pipeline.replace_all([_CombineBeforeGroups()])
+    pipeline.replace_all([CombineBeforeGroups()])
     visited = _Visited()
     pipeline.visit(visited)
     cut = set[AppliedPTransform]()

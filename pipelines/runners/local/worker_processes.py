@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final
 
-from apache_beam.internal import cloudpickle_pickler, pickler
+from apache_beam.internal import cloudpickle_pickler
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -34,7 +34,7 @@ from beam_joins.pipelines.runners.child_processes import (
 )
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
 from beam_joins.pipelines.runners.local.bundles import Bundles, Encoded, Made, failure_text
-from beam_joins.pipelines.runners.local.pipeline_graph import Graph
+from beam_joins.pipelines.runners.local.pipeline_graph import Graph, pickled, unpickled
 from beam_joins.pipelines.runners.local.shuffle import Shuffle
 
 _LISTS: Final = 32
@@ -96,9 +96,9 @@ class WorkerProcesses:
             raise JobFailed(_LOST, log=self._log, user=False) from error
 
     def _evaluated(self, graph: Graph) -> Metrics:
-        pickled = pickler.dumps(graph, use_zlib=True)
+        for_all = pickled(graph)
         for pipe in self._pipes:
-            pipe.send_bytes(pickled)
+            pipe.send_bytes(for_all)
         turns = _Turns(graph, len(self._pipes))
         free, busy = [*self._pipes], dict[Connection, int]()
         within = dict[Connection, int]()
@@ -225,7 +225,7 @@ def _serve(pipe: Connection) -> None:
         sys.modules["numpy"].random.seed()
     bundles: Bundles | None = None
     try:
-        bundles = Bundles(pickler.loads(pipe.recv_bytes(), use_zlib=True))
+        bundles = Bundles(unpickled(pipe.recv_bytes()))
         for answer in _answers(bundles, pipe):
             pipe.send((answer, None))
     except EOFError:
