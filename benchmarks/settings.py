@@ -1,9 +1,9 @@
 """Searches the best settings of each contestant in each case: ``python -m benchmarks.settings``.
 
-From the defaults on, one setting after the other is varied; a value is kept where the time from the start of the process to its end is
-less by a twentieth. A first run that is slower than the best by a tenth ends the trial of a value; of others the median
-of several runs counts. Each result is compared with DuckDB's. ``benchmarks/settings.json`` keeps what is found, and ``python -m
-benchmarks`` runs each contestant with it.
+From the defaults on, one setting after the other is varied; a value is kept where the time from the start of
+the process to its end is less by a twentieth. A first run that is slower than the best by a tenth ends the
+trial of a value; of others the median of several runs counts. Each result is compared with DuckDB's.
+``benchmarks/settings.json`` keeps what is found, and ``python -m benchmarks`` runs each contestant with it.
 """
 
 import argparse

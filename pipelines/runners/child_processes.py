@@ -7,9 +7,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 import pyarrow as pa
 from apache_beam.internal import cloudpickle_pickler
@@ -99,3 +100,25 @@ def redirect(log: Path | None) -> None:
         os.close(file)
     # for as long as the process lives; the job's may be another file
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+
+
+def begin_work() -> None:
+    """Write whole lines, and draw other random numbers than the process that this one is forked from."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+
+
+def work_and_exit(work: Callable[[], None]) -> NoReturn:
+    """Work, and end this process, which is a fork and has nothing else to end; what is raised is written to stderr."""
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

@@ -12,7 +12,7 @@ _JAVA = re.compile(r"^(?:\s+at [\w.$/<>]+\(|\s*\.\.\. \d+ more|Caused by: |Drive
 _FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+')
 _STEP = re.compile(r"\s*\[while running '(?P<step>.*?)(?:-ptransform-\d+)?'\]")
 _MACHINE = re.compile(r"Lost task .*? \((\S+) executor \S+\): ")
-_BEAM = re.compile(r"(?:^|[/\\])(?:apache_beam|runners[/\\]local)[/\\]|^<frozen ")
+_BEAM = re.compile(r"(?:^|[/\\])(?:apache_beam|pipelines[/\\]runners[/\\]local)[/\\]|^<frozen ")
 
 
 class JobFailed(RuntimeError):

@@ -11,7 +11,6 @@ import shutil
 import signal
 import sys
 import time
-import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -22,11 +21,13 @@ from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 
 from beam_joins.pipelines.runners.child_processes import (
     GRACE_SECONDS,
+    begin_work,
     end,
     end_with_parent,
     keep_memory,
     put_into_main,
     redirect,
+    work_and_exit,
 )
 from beam_joins.pipelines.runners.runner import PID_FILE
 
@@ -151,13 +152,9 @@ def _fork(workers: dict[Worker, int], worker: Worker, control: str, options: dic
 
 
 def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) -> None:
-    code = 1
-    try:
+    def work() -> None:
         end_with_parent(keeper)
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(line_buffering=True)
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed()
+        begin_work()
         # as Beam's own worker begins, without the logging service: its messages are for the log
         environment = {
             "WORKER_ID": worker_id,
@@ -165,10 +162,5 @@ def _work(worker_id: str, control: str, options: dict[str, Any], keeper: int) ->
             "CONTROL_API_SERVICE_DESCRIPTOR": f'url: "{control}"',
         }
         sdk_worker_main.create_harness(environment)[1].run()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+
+    work_and_exit(work)

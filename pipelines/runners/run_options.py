@@ -21,8 +21,8 @@ class WorkerOptions(PipelineOptions):
         parser.add_argument(
             "--python_workers",
             type=int,
-            help="Number of Python worker processes (per executor of Spark, per TaskManager of Flink; on the direct runner 1 is "
-            "this process). Default: the cores of a local master, on Spark one more, else 1; on the direct runner the cores, of "
+            help="Number of Python worker processes (per executor of Spark, per TaskManager of Flink; on the LocalRunner 1 is "
+            "this process). Default: the cores of a local master, on Spark one more, else 1; on the LocalRunner the cores, of "
             "commands for input of 100 MB and more.",
         )
 

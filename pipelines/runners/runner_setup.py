@@ -44,7 +44,7 @@ def runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOptions]
     and Maven Central have; a cluster is named by Beam's own options (``--spark_master_url``, ``--flink_master``). Options
     that bring a job server of their own (``--job_endpoint``, ``--spark_job_server_jar``, ``--flink_job_server_jar``,
     ``--spark_submit_uber_jar``, ``--flink_submit_uber_jar``) are yielded unchanged, as those of other runners are. On the
-    direct runner ``--python_workers`` asks for processes, and so does input of about ``size`` bytes if it is large. The
+    direct runner ``--python_workers`` starts the local runner's, and so does input of about ``size`` bytes if it is large. The
     options passed in are never changed. A cluster of this machine ends with the block, and its jobs with it; after a
     failure its log stays among the temporary files.
 

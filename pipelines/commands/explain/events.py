@@ -1,4 +1,4 @@
-"""The events in two tables and in their join, as the transforms give them on Beam's direct runner."""
+"""The events in two tables and in their join, as the transforms give them on the local runner."""
 
 import datetime as dt
 import json

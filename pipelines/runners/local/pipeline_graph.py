@@ -235,9 +235,9 @@ def _parameters(fn: DoFn, method: str) -> dict[str, Any]:
     }
 
 
-def _is_plain(transform: beam.ParDo, windowing: Windowing) -> bool:
+def _is_plain(transform: beam.ParDo, parameters: Mapping[str, Any], windowing: Windowing) -> bool:
     """Whether a function takes elements, maybe with their event times, and gives elements in the global window."""
-    fn, parameters = transform.fn, _parameters(transform.fn, "process")
+    fn = transform.fn
     if type(windowing.windowfn) is not GlobalWindows or transform.side_inputs:
         return False
     if any(each is not DoFn.TimestampParam for each in parameters.values()) or (parameters and (transform.args or transform.kwargs)):
@@ -284,8 +284,8 @@ class _Building:
 
     def _added_call(self, node: AppliedPTransform, transform: Any) -> Numbers:
         outputs: Mapping[Any, Any] = node.outputs
-        signature = _parameters(transform.fn, "process")
-        splitting = next((each for each in signature.values() if isinstance(each, DoFn.RestrictionParam)), None)
+        parameters = _parameters(transform.fn, "process")
+        splitting = next((each for each in parameters.values() if isinstance(each, DoFn.RestrictionParam)), None)
         windowing = next(iter(outputs.values())).windowing
         sides = tuple(SideInput(self._kept(side.pvalue), type(side), side._view_options()) for side in node.side_inputs)
         to = {tag: self._to(output) for tag, output in outputs.items()}
@@ -297,8 +297,8 @@ class _Building:
             windowing,
             to,
             sides,
-            is_plain=_is_plain(transform, windowing),
-            timed=next(iter(signature), None),
+            is_plain=_is_plain(transform, parameters, windowing),
+            timed=next(iter(parameters), None),
             takes_parts=splitting is not None,
         )
         number = self._add(made)

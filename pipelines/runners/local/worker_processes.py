@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import traceback
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,6 +23,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_joins.pipelines.runners.child_processes import (
     GRACE_SECONDS,
+    begin_work,
     classes_of_main,
     end,
     end_with_parent,
@@ -31,6 +31,7 @@ from beam_joins.pipelines.runners.child_processes import (
     keep_memory,
     put_into_main,
     redirect,
+    work_and_exit,
 )
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
 from beam_joins.pipelines.runners.local.bundles import Bundles, Encoded, Made, failure_text
@@ -185,8 +186,8 @@ def main() -> None:
 
 def _serve_all(pipes: list[Connection], options: PipelineOptions, log: Path, parent: int) -> None:
     """Serve at the first pipe, and at each other in a fork."""
-    code = 1
-    try:
+
+    def work() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -208,21 +209,13 @@ def _serve_all(pipes: list[Connection], options: PipelineOptions, log: Path, par
         _serve(mine)
         for child in others:
             os.waitpid(child, 0)
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+
+    work_and_exit(work)
 
 
 def _serve(pipe: Connection) -> None:
     """Evaluate elements of roots as they come, until the pipe closes."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(line_buffering=True)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
+    begin_work()
     bundles: Bundles | None = None
     try:
         bundles = Bundles(unpickled(pipe.recv_bytes()))
