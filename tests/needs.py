@@ -63,7 +63,9 @@ def is_in_the_gate(item: pytest.Item) -> bool:
 
 
 def forbid_programs() -> None:
-    """From now on a quick test that starts a program fails."""
+    """From now on a quick test that starts a program fails, and has one core, so that runs start none by themselves."""
+    affinity = os.sched_getaffinity
+    os.sched_getaffinity = lambda pid: {0} if _of_a_quick_test else affinity(pid)
     for module, name in (
         (subprocess.Popen, "__init__"),
         (multiprocessing.util, "spawnv_passfds"),

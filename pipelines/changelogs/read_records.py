@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from time import perf_counter_ns
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -17,6 +18,7 @@ from beam_joins.errors import InputError, kind_of
 from beam_joins.pipelines.base.paths import require_seen
 from beam_joins.pipelines.base.progress import counted
 from beam_joins.pipelines.changelogs.read_log import LogEntries
+from beam_joins.pipelines.changelogs.spread import Spread
 from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, RequireDeletes
 from beam_joins.pipelines.formats.changelog_columns import now
 from beam_joins.pipelines.formats.envelopes.debezium_json import TOMBSTONE_ALONE
@@ -113,9 +115,8 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
 
     def expand(self, begin: PBegin) -> Any:
         """Apply the transform."""
-        parts = begin | "Parts" >> beam.Create(self._parts, reshuffle=False).with_output_types(Part)
-        read = beam.ParDo(self._read).with_outputs(BAD_RECORDS, COUNTS, main="rows")
-        outputs = parts | "Spread" >> beam.Reshuffle() | "Read" >> read
+        parts = begin | "Parts" >> Spread(partial(list, self._parts), Part)
+        outputs = parts | "Read" >> beam.ParDo(self._read).with_outputs(BAD_RECORDS, COUNTS, main="rows")
         rows = outputs["rows"]
         rows.element_type = dict[str, Any] if self._schema is None else pa.RecordBatch
         if self._schema is not None:

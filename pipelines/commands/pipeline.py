@@ -39,8 +39,8 @@ from beam_joins.transforms.connect.runs import (
 )
 from beam_joins.transforms.connect.tables import begins_anew, compared_as, prepared
 
-StartRunner: TypeAlias = Callable[[int], AbstractContextManager[PipelineOptions]]
-"""Starts the runner of a pipeline whose input has so many bytes, and yields the options that use it."""
+StartRunner: TypeAlias = Callable[[], AbstractContextManager[PipelineOptions]]
+"""Starts the runner of a pipeline, and yields the options that use it."""
 
 
 def run_job(
@@ -55,7 +55,7 @@ def run_job(
     report_path = f"{staging.attempt(outputs[0].claimed)}/report.json"
     with ExitStack() as running:
         with progress.phase("starting the runner"):
-            ready = running.enter_context(start(sum(each.bytes for each in job.changelogs)))
+            ready = running.enter_context(start())
         run = WatchedRun(job.changelogs, report_path, staging.size_text)
         built = built_pipeline(job, outputs, ready, report_path, folder)
         pipeline, made = written(built, outputs, staging, report_path, folder)

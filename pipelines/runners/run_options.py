@@ -22,8 +22,7 @@ class WorkerOptions(PipelineOptions):
             "--python_workers",
             type=int,
             help="Number of Python worker processes (per executor of Spark, per TaskManager of Flink; on the LocalRunner 1 is "
-            "this process). Default: the cores of a local master, on Spark one more, else 1; on the LocalRunner the cores, of "
-            "commands for input of 100 MB and more.",
+            "this process). Default: the cores of a local master, on Spark one more, else 1; on the LocalRunner the cores.",
         )
 
 

@@ -31,22 +31,21 @@ from beam_joins.pipelines.runners.reachable import check_docker
 from beam_joins.pipelines.runners.run_options import WorkerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 
-_WORTHWHILE_BYTES: Final = 100 << 20
 _DIRECT: Final = (None, "DirectRunner", "FnApiRunner")
 _JOB_SERVER: Final = "start a job server yourself and name it with --job_endpoint=HOST:PORT"
 
 
 @contextmanager
-def runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOptions]:
+def runner(options: PipelineOptions) -> Iterator[PipelineOptions]:
     """Starts what ``--runner`` needs, yields the options that use it, and ends all of it.
 
     For ``SparkRunner`` that is Beam's job server with Spark from PySpark, for ``FlinkRunner`` the same with Flink, which pip
     and Maven Central have; a cluster is named by Beam's own options (``--spark_master_url``, ``--flink_master``). Options
     that bring a job server of their own (``--job_endpoint``, ``--spark_job_server_jar``, ``--flink_job_server_jar``,
-    ``--spark_submit_uber_jar``, ``--flink_submit_uber_jar``) are yielded unchanged, as those of other runners are. On the
-    direct runner ``--python_workers`` starts the local runner's, and so does input of about ``size`` bytes if it is large. The
-    options passed in are never changed. A cluster of this machine ends with the block, and its jobs with it; after a
-    failure its log stays among the temporary files.
+    ``--spark_submit_uber_jar``, ``--flink_submit_uber_jar``) are yielded unchanged, as those of other runners are. The
+    worker processes of the local runner are forks of this process where it has no other threads; ``--python_workers`` starts them
+    on the direct runner, too. The options passed in are never changed. A cluster of this machine ends with the block, and its jobs
+    with it; after a failure its log stays among the temporary files.
 
     Raises RunnerSetupError, whose message is for a terminal, when the runner cannot start or a job server does not answer within
     five seconds, and JobFailed in place of Beam's RuntimeError when the job fails. Ctrl-C and SIGTERM end everything, too.
@@ -61,7 +60,7 @@ def runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOptions]
     """
     name = _checked(options)
     try:
-        with launched(options, *LAUNCHES) as ready, workers_for(ready, size) as run:
+        with launched(options, *LAUNCHES) as ready, workers_for(ready) as run:
             yield run
     except (RuntimeError, ValueError, OSError, grpc.RpcError, grpc.FutureTimeoutError) as error:
         sentence = runner_failure(error, name)
@@ -70,18 +69,16 @@ def runner(options: PipelineOptions, size: int = 0) -> Iterator[PipelineOptions]
         raise RunnerSetupError(sentence) from None
 
 
-def workers_for(options: PipelineOptions, size: int) -> AbstractContextManager[PipelineOptions]:
-    """The workers of the local runner for input of so many bytes: one for each core where it is worth it, as many as
-    ``--python_workers`` asks for, or none beside this process. So too on the direct runner where these are several; options of
+def workers_for(options: PipelineOptions) -> AbstractContextManager[PipelineOptions]:
+    """The worker processes of the local runner, and of the direct runner where ``--python_workers`` asks for several; options of
     other runners are yielded as they are.
     """
     name, streaming = options.view_as(StandardOptions).runner, options.view_as(StandardOptions).streaming
     is_local = (name or "").rpartition(".")[2] == "LocalRunner"
     if streaming or not (is_local or name in _DIRECT):
         return nullcontext(options)
-    asked = options.view_as(WorkerOptions).python_workers is not None
-    count = worker_count(options) if asked or size >= _WORTHWHILE_BYTES else 1
-    return local_processes(options, count) if is_local or count > 1 else nullcontext(options)
+    several = options.view_as(WorkerOptions).python_workers is not None and worker_count(options) > 1
+    return local_processes(options) if is_local or several else nullcontext(options)
 
 
 def setup_of(options: PipelineOptions) -> Iterator[str]:

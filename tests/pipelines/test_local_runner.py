@@ -4,7 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_joins import LatestTable, LocalRunner, TableFromChangelog, cores
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
 from beam_joins.pipelines.runners.local import local_runner
-from beam_joins.pipelines.runners.run_options import WorkerOptions
 from beam_joins.pipelines.runners.runner_setup import workers_for
 from beam_joins.pipelines.spark import JobFailed, RunnerSetupError
 from beam_joins.transforms.engine.stages import replay_options
@@ -127,18 +129,8 @@ def test_a_job_that_fails_or_loses_a_worker_ends_in_a_sentence_and_leaves_its_lo
 )
 def test_other_options_are_left_as_they_are(flags: list[str]) -> None:
     asked = PipelineOptions(flags)
-    with workers_for(asked, 1 << 40) as options:
+    with workers_for(asked) as options:
         assert options is asked
-
-
-def test_small_input_is_for_one_process_and_large_input_for_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_runner, "usable_cores", lambda: 3)
-    started = list[int]()
-    monkeypatch.setattr(local_runner, "WorkerProcesses", lambda count, options, log: started.append(count) or nullcontext())
-    for size in (0, 1 << 30):
-        with workers_for(PipelineOptions([LOCAL]), size) as options:
-            assert options.view_as(WorkerOptions).python_workers == (1 if size == 0 else 3)
-    assert started == [3]
 
 
 def test_beams_own_workers_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -176,7 +168,7 @@ def test_the_local_runner_refuses_unbounded_input_when_the_pipeline_is_built() -
 def test_no_worker_is_refused() -> None:
     with (
         pytest.raises(RunnerSetupError, match="--python_workers=0 is not a number of processes"),
-        workers_for(PipelineOptions(["--python_workers=0"]), 0),
+        workers_for(PipelineOptions(["--python_workers=0"])),
     ):
         pytest.fail("it started")
 
@@ -329,24 +321,88 @@ def test_metrics_are_those_of_the_direct_runner() -> None:
     assert len(queried[0]) == 2
 
 
+def _pids(*flags: str, rows: int = 4, seconds: float = 0.0) -> list[int]:
+    """The processes that the rows of a pipeline have come to."""
+
+    def pid(row: int) -> Iterator[str]:
+        time.sleep(seconds)
+        yield f"{os.getpid()}\n"
+
+    with tempfile.TemporaryDirectory() as folder:
+        with beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(list(flags))) as p:
+            rows_of = p | beam.Create(range(rows)) | beam.Reshuffle() | beam.FlatMap(pid)
+            _ = rows_of | beam.Map(lambda line: Path(folder, str(uuid.uuid4())).write_text(line))
+        return [int(path.read_text()) for path in Path(folder).iterdir()]
+
+
 @pytest.mark.process
-def test_a_program_with_other_threads_runs_in_fresh_processes(tmp_path: Path) -> None:
+def test_a_pipeline_begins_in_this_process_and_all_workers_take_over_in_the_middle_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_runner, "usable_cores", lambda: 2)
+    monkeypatch.setattr(local_runner, "_ALONE_SECONDS", {True: 60.0, False: 60.0})
+    assert set(_pids()) == {os.getpid()}
+    monkeypatch.setattr(local_runner, "_ALONE_SECONDS", {True: 0.0, False: 0.0})
+    pids = _pids(rows=200, seconds=0.05)
+    assert len(pids) == 200
+    assert len({*pids} - {os.getpid()}) == 2
+
+
+@pytest.mark.process
+def test_what_one_process_makes_while_others_take_over_is_grouped_with_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_runner, "usable_cores", lambda: 2)
+    monkeypatch.setattr(local_runner, "_ALONE_SECONDS", {True: 0.2, False: 0.2})
+
+    def slow(row: int) -> tuple[int, int]:
+        time.sleep(0.02)
+        return row % 3, row
+
+    with beam.Pipeline(runner=LocalRunner()) as p:
+        rows = p | beam.Create(range(300)) | beam.Reshuffle() | beam.Map(slow) | beam.GroupByKey()
+        summed = rows | beam.MapTuple(lambda key, numbers: (key, sum(numbers)))
+        assert_that(summed, equal_to([(key, sum(range(key, 300, 3))) for key in range(3)]))
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("fails_in", ["this process", "the others"])
+def test_a_job_fails_in_whichever_process_its_function_raises(monkeypatch: pytest.MonkeyPatch, fails_in: str) -> None:
+    monkeypatch.setattr(local_runner, "usable_cores", lambda: 2)
+    monkeypatch.setattr(local_runner, "_ALONE_SECONDS", {True: 0.5, False: 0.5})
+    here = os.getpid()
+
+    def fail(row: int) -> None:
+        time.sleep(2.0 if row == 0 else 0.05)
+        if (os.getpid() == here) == (fails_in == "this process"):
+            raise ZeroDivisionError(f"of row {row}")
+
+    with pytest.raises(JobFailed, match="ZeroDivisionError: of row"), beam.Pipeline(runner=LocalRunner()) as p:
+        _ = p | beam.Create(range(200)) | beam.Reshuffle() | beam.Map(fail)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("flags", ["", WORKERS])
+def test_a_program_with_other_threads_runs_in_fresh_processes(tmp_path: Path, flags: str) -> None:
     program = tmp_path / "program.py"
     program.write_text(
-        """
-import sys, threading, apache_beam as beam
+        f"""
+import os, sys, threading, apache_beam as beam
 from beam_joins import LocalRunner
+from beam_joins.pipelines.runners.local import local_runner
+local_runner.usable_cores = lambda: 2
+local_runner._ALONE_SECONDS = dict.fromkeys((True, False), 0)
 class Point:
     def __init__(self, x): self.x = x
+def written(x):
+    import time; time.sleep(0.1)
+    sys.stdout.write(f"x {{x}}\\n")
 if __name__ == "__main__":
     threading.Thread(target=threading.Event().wait, daemon=True).start()
-    with beam.Pipeline(runner=LocalRunner()) as p:
-        points = p | beam.Create([Point(1), Point(2)]) | beam.Reshuffle() | beam.Map(lambda point: point.x)
-        _ = points | beam.Map(lambda x: sys.stdout.write(f"x {x}\\n"))
+    options = beam.options.pipeline_options.PipelineOptions({[flags] if flags else []})
+    with beam.Pipeline(runner=LocalRunner(), options=options) as p:
+        points = p | beam.Create([Point(1), Point(2)] * 30) | beam.Reshuffle() | beam.Map(lambda point: point.x)
+        _ = points | beam.Map(written)
 """
     )
     ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, env=ENVIRONMENT)
-    assert (sorted(ran.stdout.splitlines()), ran.stderr) == (["x 1", "x 2"], "")
+    assert (sorted(ran.stdout.splitlines()), ran.stderr) == (["x 1"] * 30 + ["x 2"] * 30, "")
 
 
 def test_keys_without_one_encoding_are_grouped_only_where_the_options_allow_it() -> None:

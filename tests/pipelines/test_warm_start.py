@@ -10,11 +10,15 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from beam_joins.pipelines.commands.command_options import parse
 from beam_joins.pipelines.orders import ORDERS, main
 from beam_joins.pipelines.runners.job_server import JobServer
+from beam_joins.pipelines.runners.runner import ServerOptions
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from beam_joins.pipelines.runners.spark_options import spark_server
 from beam_joins.pipelines.runners.warm_start import discard, start_early, take
 
-DEFAULTS = spark_server(PipelineOptions(["--runner=SparkRunner"]))
+
+def defaults() -> ServerOptions:
+    """The options of a server for a run that names Spark alone."""
+    return spark_server(PipelineOptions(["--runner=SparkRunner"]))
 
 
 @pytest.fixture
@@ -32,8 +36,8 @@ def test_a_run_with_sparks_defaults_takes_the_server_that_was_started_early_and_
     started: list[JobServer], runner: str
 ) -> None:
     start_early(runner, ["--beam_joins_partitions=4", "--python_workers=1"])
-    assert take(DEFAULTS) is started[0]
-    assert take(DEFAULTS) is None
+    assert take(defaults()) is started[0]
+    assert take(defaults()) is None
 
 
 def test_a_run_with_other_options_ends_the_early_server(started: list[JobServer], tmp_path: Path) -> None:
@@ -74,7 +78,7 @@ def test_a_server_that_nobody_takes_leaves_nothing_behind(started: list[JobServe
     assert len(list(tmp_path.iterdir())) == 2
     discard()
     assert list(tmp_path.iterdir()) == []
-    assert take(DEFAULTS) is None
+    assert take(defaults()) is None
 
 
 def test_a_server_that_cannot_start_early_is_left_to_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,5 +89,5 @@ def test_a_server_that_cannot_start_early_is_left_to_the_run(tmp_path: Path, mon
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(JobServer, "start", fails)
     start_early("SparkRunner", [])
-    assert take(DEFAULTS) is None
+    assert take(defaults()) is None
     assert list(tmp_path.iterdir()) == []

@@ -1,7 +1,7 @@
 """A run: its options and partitions, the state with which it goes on, and calls before and after it."""
 
 from beam_joins.transforms.engine.construction.fingerprints import label_of
-from beam_joins.transforms.engine.construction.kept_views import KeptViews
+from beam_joins.transforms.engine.construction.kept_views import KeptViews, keep_views
 from beam_joins.transforms.engine.construction.run_hooks import before_run, empty_pipeline
 from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
 from beam_joins.transforms.engine.resumed.manifest import schema_text, text_schema
@@ -27,6 +27,7 @@ __all__ = [
     "empty_pipeline",
     "folder_for",
     "growing_partitions",
+    "keep_views",
     "label_of",
     "schema_text",
     "step_named",

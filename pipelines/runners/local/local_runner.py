@@ -1,10 +1,14 @@
 """LocalRunner: runs a bounded pipeline on the cores of this machine."""
 
 import copy
+import gc
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from multiprocessing import Pipe
 from typing import Any, Final
 
 from apache_beam.metrics.metric import MetricResults
@@ -19,18 +23,22 @@ from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineS
 from beam_joins.cores import usable_cores
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
 from beam_joins.pipelines.runners.local.bundles import Bundles, failure_text
-from beam_joins.pipelines.runners.local.pipeline_graph import Graph, NotEvaluated, graph_of, pickled, unpickled
-from beam_joins.pipelines.runners.local.shuffle import Shuffle
+from beam_joins.pipelines.runners.local.pipeline_graph import NotEvaluated, graph_of, pickled, unpickled
+from beam_joins.pipelines.runners.local.shuffle import RootTurns
 from beam_joins.pipelines.runners.local.worker_processes import Metrics, WorkerProcesses
 from beam_joins.pipelines.runners.portable_run import interruptible
 from beam_joins.pipelines.runners.run_log import new_log_file
 from beam_joins.pipelines.runners.run_options import WorkerOptions
 from beam_joins.pipelines.runners.runner import LOCAL
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
+from beam_joins.transforms.connect.runs import keep_views
 
 _log: Final = logging.getLogger("beam_joins")
 _started: Final = ContextVar[WorkerProcesses | None]("started", default=None)
 """The processes that wait for a pipeline."""
+_ALONE_SECONDS: Final = {True: 0.3, False: 2.0}
+"""The time for which this process works alone, by whether the others are its forks: most runs that go on end within it."""
+_LOOK_SECONDS: Final = 0.05
 
 
 class LocalRunner(PipelineRunner):
@@ -39,7 +47,8 @@ class LocalRunner(PipelineRunner):
         with beam.Pipeline("beam_joins.LocalRunner") as pipeline:
             ...
 
-    On a command line it is ``--runner=beam_joins.LocalRunner``. ``--python_workers`` is another number of processes; with one the
+    On a command line it is ``--runner=beam_joins.LocalRunner``. A pipeline begins in this process, and the others take over when it
+    has not ended in a moment. ``--python_workers`` is another number of processes, which work from the beginning; with one the
     pipeline runs in this process. Results are the same with any number. Each takes the memory of one turn
     (``--beam_joins_memory``).
 
@@ -55,6 +64,11 @@ class LocalRunner(PipelineRunner):
         """Whether Beam hands a pipeline over as it is."""
         return True
 
+    def apply(self, transform: Any, input: Any, options: PipelineOptions) -> Any:
+        """Apply a transform, as Beam does it."""
+        keep_views(options)
+        return super().apply(transform, input, options)
+
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> Any:
         """Run the pipeline to its end."""
         count = worker_count(options)
@@ -65,49 +79,45 @@ class LocalRunner(PipelineRunner):
         except NotEvaluated as reason:
             return _run_by_beam(pipeline, options, str(reason))
         RuntimeValueProvider.set_runtime_options({})
-        if count == 1:
-            return LocalResult(evaluated_here(graph))
-        with _taken(options, count) as processes:
-            return LocalResult(processes.evaluate(graph))
+        functions, turns = pickled(graph), RootTurns(graph, count)
+        with _uncollected():
+            if count == 1:
+                return LocalResult(evaluated_here(functions, turns))
+            with _taken(options, count) as processes:
+                if _asked_count(options) is None:
+                    return LocalResult(_evaluated_until_taken_over(functions, turns, processes))
+                return LocalResult(processes.evaluate(functions, turns))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Have the garbage collector leave alone what is there: to scan all modules takes longer than a small pipeline."""
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def worker_count(options: PipelineOptions) -> int:
     """The number of processes that a pipeline with these options is run in. Raises RunnerSetupError."""
-    asked: int | None = options.view_as(WorkerOptions).python_workers
+    asked = _asked_count(options)
     if asked is not None and asked < 1:
         raise RunnerSetupError(f"--python_workers={asked} is not a number of processes, which is 1 or more.")
     return asked or usable_cores()
 
 
-def evaluated_here(graph: Graph) -> Metrics:
-    """Evaluate a graph in this process; gives the metrics of its functions. Raises JobFailed."""
-    bundles, shuffle = Bundles(unpickled(pickled(graph))), Shuffle(graph)
-    try:
-        while (root := shuffle.next_root()) is not None:
-            bundles.begin(root, shuffle.sides(root))
-            for elements in shuffle.elements(root, 1):
-                bundles.process(elements)
-            bundles.end()
-            shuffle.keep(bundles.taken())
-            shuffle.ended(root)
-        bundles.close()
-    except Exception as error:
-        failure = user_failure(failure_text(error, bundles), None)
-        assert failure is not None
-        raise failure from error
-    return [*bundles.metrics()]
-
-
 @contextmanager
-def local_processes(options: PipelineOptions, count: int) -> Iterator[PipelineOptions]:
-    """Starts processes for a pipeline, yields the options with which a :class:`LocalRunner` uses them, and ends them.
-
-    They are forks of this process if they start before it has other threads.
+def local_processes(options: PipelineOptions) -> Iterator[PipelineOptions]:
+    """Yields the options of a :class:`LocalRunner` that runs one pipeline, by forks of this process as it is now: while it has no
+    other threads.
     """
     options = copy.deepcopy(options)
     options.view_as(StandardOptions).runner = LOCAL
-    options.view_as(WorkerOptions).python_workers = count
-    if count == 1:
+    if (count := worker_count(options)) == 1:
         yield options
         return
     log, is_kept = new_log_file("local"), False
@@ -118,8 +128,8 @@ def local_processes(options: PipelineOptions, count: int) -> Iterator[PipelineOp
                 yield options
             finally:
                 _started.reset(token)
-    except JobFailed:
-        is_kept = True
+    except JobFailed as failed:
+        is_kept = failed.log == log
         raise
     finally:
         if not is_kept:
@@ -133,8 +143,66 @@ def _taken(options: PipelineOptions, count: int) -> Iterator[WorkerProcesses]:
         _started.set(None)  # they evaluate one
         yield processes
         return
-    with local_processes(options, count), _taken(options, count) as processes:
+    with local_processes(options), _taken(options, count) as processes:
         yield processes
+
+
+def evaluated_here(functions: bytes, turns: RootTurns, goes_on: Callable[[], bool] = lambda: True) -> Metrics:
+    """Evaluate the turns of a graph in this process, so long as it ``goes_on``; gives the metrics of its functions.
+
+    Raises JobFailed.
+    """
+    bundles = Bundles(unpickled(functions))
+    try:
+        while goes_on() and (task := turns.next_task(None)) is not None:
+            root, elements = task
+            bundles.begin(root, turns.sides(root))
+            while elements is not None:
+                bundles.process(elements)
+                turns.keep(bundles.taken())
+                task = turns.next_task(root) if goes_on() else None
+                elements = None if task is None else task[1]
+            bundles.end()
+            turns.keep(bundles.taken())
+            turns.left(root)
+        bundles.close()
+    except Exception as error:
+        failure = user_failure(failure_text(error, bundles), None)
+        assert failure is not None
+        raise failure from error
+    return [*bundles.metrics()]
+
+
+def _evaluated_until_taken_over(functions: bytes, turns: RootTurns, processes: WorkerProcesses) -> Metrics:
+    """Evaluate the turns of a graph in this process, until others take them over."""
+    ended, taken_over = threading.Event(), threading.Event()
+    here, mine = Pipe(duplex=False)
+
+    def take_over() -> Metrics:
+        if ended.wait(_ALONE_SECONDS[processes.are_forks]):
+            return []
+        while not processes.begin_within(_LOOK_SECONDS):
+            if ended.is_set():
+                return []
+        taken_over.set()
+        return processes.evaluate(functions, turns, beside=here)
+
+    with ThreadPoolExecutor(1) as thread, here, mine:
+        others = thread.submit(take_over)
+        try:
+            metrics = evaluated_here(functions, turns, lambda: not taken_over.is_set())
+            ended.set()
+            mine.close()
+            return metrics + others.result()
+        except BaseException:
+            ended.set()
+            processes.kill()
+            raise
+
+
+def _asked_count(options: PipelineOptions) -> int | None:
+    asked: int | None = options.view_as(WorkerOptions).python_workers
+    return asked
 
 
 class LocalResult(PipelineResult):

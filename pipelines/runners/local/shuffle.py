@@ -1,9 +1,63 @@
 """The elements of a graph that are kept between its roots, and the order in which roots have their turn."""
 
+import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from beam_joins.pipelines.runners.local.bundles import Encoded, Made
 from beam_joins.pipelines.runners.local.pipeline_graph import Begun, Graph, Grouped
+
+_LISTS: Final = 32
+"""The number of lists into which the elements of a root are split for each process: a free one takes the next."""
+
+
+class RootTurns:
+    """Gives the elements of roots to processes; a root ends when all that began with it have left it. Threads may share it."""
+
+    def __init__(self, graph: Graph, processes: int) -> None:
+        self._shuffle, self._lists = Shuffle(graph), _LISTS * processes if processes > 1 else 1
+        self._elements = dict[int, deque[list[Encoded]]]()
+        self._within = dict[int, int]()
+        self._lock = threading.Lock()
+
+    def next_task(self, within: int | None) -> tuple[int, list[Encoded] | None] | None:
+        """The root and the next elements for a process that is free; without elements it leaves its root. ``None``: it waits."""
+        with self._lock:
+            return self._next_task(within)
+
+    def sides(self, root: int) -> Mapping[int, Sequence[bytes]]:
+        """The elements of the side inputs that the functions of a root have."""
+        return self._shuffle.sides(root)
+
+    def keep(self, made: Made) -> None:
+        """Keep elements that functions have made."""
+        with self._lock:
+            self._shuffle.keep(made)
+
+    def left(self, root: int) -> None:
+        """A process has left a root."""
+        with self._lock:
+            self._within[root] -= 1
+            if not self._within[root] and not self._elements[root]:
+                self._end(root)
+
+    def _next_task(self, within: int | None) -> tuple[int, list[Encoded] | None] | None:
+        if within is not None:
+            elements = self._elements[within]
+            return within, elements.popleft() if elements else None
+        while (root := next((root for root, elements in self._elements.items() if elements), None)) is None:
+            if (root := self._shuffle.next_root()) is None:
+                return None
+            self._elements[root] = deque(self._shuffle.elements(root, self._lists))
+            if not self._elements[root]:
+                self._end(root)
+        self._within[root] = self._within.get(root, 0) + 1
+        return root, self._elements[root].popleft()
+
+    def _end(self, root: int) -> None:
+        del self._elements[root]
+        self._shuffle.ended(root)
 
 
 class Shuffle:

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import Pipe
@@ -34,73 +33,105 @@ from beam_joins.pipelines.runners.child_processes import (
     work_and_exit,
 )
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
-from beam_joins.pipelines.runners.local.bundles import Bundles, Encoded, Made, failure_text
-from beam_joins.pipelines.runners.local.pipeline_graph import Graph, pickled, unpickled
-from beam_joins.pipelines.runners.local.shuffle import Shuffle
+from beam_joins.pipelines.runners.local.bundles import Bundles, Made, failure_text
+from beam_joins.pipelines.runners.local.pipeline_graph import unpickled
+from beam_joins.pipelines.runners.local.shuffle import RootTurns
 
-_LISTS: Final = 32
-"""The number of lists into which the elements of a root are split for each process: a free one takes the next."""
 _FRESH: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"
     " from beam_joins.pipelines.runners.local import worker_processes; worker_processes.main()"
 )
+_LONG_SECONDS: Final = 60.0
 _LOST: Final = "a Python worker process ended in the middle of the job, out of memory or by a crash in a library."
 Metrics = list[tuple[str, bytes]]
 
 
 class WorkerProcesses:
-    """So many processes, which wait for a graph; what they write to stderr goes to ``log``. Ends them at the end of the block."""
+    """So many processes, which wait for a graph; what they write to stderr goes to ``log``. Ends them at the end of the block.
+
+    They are forks of this process as it is now, or fresh interpreters, which start when they are asked for.
+    """
 
     def __init__(self, count: int, options: PipelineOptions, log: Path) -> None:
         pairs = [Pipe() for _ in range(count)]
-        self._pipes, theirs = [ours for ours, _ in pairs], [each for _, each in pairs]
-        self._log = log
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if fork_is_safe():
-            self._first = os.fork()
-            if self._first == 0:
-                for pipe in self._pipes:
-                    pipe.close()
-                _serve_all(theirs, options, log, os.getppid())
-        else:
-            # not by multiprocessing, which would run the main script of the job once more
-            for pipe in theirs:
-                os.set_inheritable(pipe.fileno(), True)
-            numbers = ",".join(str(pipe.fileno()) for pipe in theirs)
-            command = [sys.executable, "-c", _FRESH, numbers, json.dumps([str(place) for place in sys.path])]
-            self._first = os.posix_spawn(sys.executable, command, os.environ)
-            values = options.get_all_options(drop_default=True, retain_unknown_options=True)
-            self._pipes[0].send_bytes(cloudpickle_pickler.dumps((values, classes_of_main(), log, os.getpid())))
-        for pipe in theirs:
-            pipe.close()
+        self._pipes, self._theirs = [ours for ours, _ in pairs], [each for _, each in pairs]
+        self._options, self._log = options, log
+        self._first: int | None = None
+        self._has_begun = fork_is_safe()
+        if self._has_begun:
+            self._fork()
+
+    @property
+    def are_forks(self) -> bool:
+        """Whether they are forks of this process."""
+        return self._has_begun
 
     def __enter__(self) -> "WorkerProcesses":
         return self
 
     def __exit__(self, *failure: object) -> None:
-        for pipe in self._pipes:
+        for pipe in (*self._pipes, *self._theirs):
             pipe.close()
-        if failure[0] is not None:
+        if failure[0] is not None or not self._has_begun:
+            self.kill()
+        if self._first is not None:
+            end([self._first], GRACE_SECONDS)
+
+    def kill(self) -> None:
+        """Have them end in the middle of their work."""
+        if self._first is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._first, signal.SIGKILL)
-        end([self._first], GRACE_SECONDS)
 
-    def evaluate(self, graph: Graph) -> Metrics:
-        """Evaluate a graph to its end; gives the metrics of its functions.
+    def begin_within(self, seconds: float) -> bool:
+        """Start them, if they have not, and wait so long for them; gives whether they can evaluate."""
+        if self._first is None:
+            self._start_fresh()
+        self._has_begun = self._has_begun or (self._pipes[0].poll(seconds) and self._pipes[0].recv())
+        return self._has_begun
+
+    def _fork(self) -> None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._first = os.fork()
+        if self._first == 0:
+            for pipe in self._pipes:
+                pipe.close()
+            _serve_all(self._theirs, self._options, self._log, os.getppid())
+        self._close_theirs()
+
+    def _start_fresh(self) -> None:
+        # not by multiprocessing, which would run the main script of the job once more
+        for pipe in self._theirs:
+            os.set_inheritable(pipe.fileno(), True)
+        numbers = ",".join(str(pipe.fileno()) for pipe in self._theirs)
+        command = [sys.executable, "-c", _FRESH, numbers, json.dumps([str(place) for place in sys.path])]
+        self._first = os.posix_spawn(sys.executable, command, os.environ)
+        values = self._options.get_all_options(drop_default=True, retain_unknown_options=True)
+        self._pipes[0].send_bytes(cloudpickle_pickler.dumps((values, classes_of_main(), self._log, os.getpid())))
+        self._close_theirs()
+
+    def _close_theirs(self) -> None:
+        for pipe in self._theirs:
+            pipe.close()
+
+    def evaluate(self, functions: bytes, turns: RootTurns, beside: Connection | None = None) -> Metrics:
+        """Evaluate the turns of a graph, which is pickled, to their end; gives the metrics of its functions. A connection that is
+        ``beside`` closes when the process at its other end takes no more turns.
 
         Raises JobFailed, whose message is for a terminal, when a function raises or a process ends.
         """
         try:
-            return self._evaluated(graph)
+            return self._evaluated(functions, turns, beside)
         except (EOFError, OSError) as error:
             raise JobFailed(_LOST, log=self._log, user=False) from error
 
-    def _evaluated(self, graph: Graph) -> Metrics:
-        for_all = pickled(graph)
+    def _evaluated(self, functions: bytes, turns: RootTurns, beside: Connection | None) -> Metrics:
+        while not self.begin_within(_LONG_SECONDS):
+            pass
         for pipe in self._pipes:
-            pipe.send_bytes(for_all)
-        turns = _Turns(graph, len(self._pipes))
+            pipe.send_bytes(functions)
+        others = () if beside is None else (beside,)
         free, busy = [*self._pipes], dict[Connection, int]()
         within = dict[Connection, int]()
         while True:
@@ -115,10 +146,13 @@ class WorkerProcesses:
                 else:
                     pipe.send((root, turns.sides(root) if within.get(pipe) != root else None, elements))
                 within[pipe], busy[pipe] = root, root
-            if not busy:
+            if not busy and not others:
                 break
             free = waiting
-            for pipe in map(_connection, wait([*busy])):
+            for pipe in map(_connection, wait([*busy, *others])):
+                if pipe in others:
+                    others = ()
+                    continue
                 root = busy.pop(pipe)
                 made, has_ended = self._received(pipe)
                 turns.keep(made)
@@ -142,45 +176,12 @@ class WorkerProcesses:
         return closed
 
 
-class _Turns:
-    """Gives the elements of roots to processes; a root ends when all that began with it have left it."""
-
-    def __init__(self, graph: Graph, processes: int) -> None:
-        self._shuffle, self._processes = Shuffle(graph), processes
-        self._elements = dict[int, deque[list[Encoded]]]()
-        self._within = dict[int, int]()
-        self.sides, self.keep = self._shuffle.sides, self._shuffle.keep
-
-    def next_task(self, within: int | None) -> tuple[int, list[Encoded] | None] | None:
-        """The root and the next elements for a process that is free; without elements it leaves its root. ``None``: it waits."""
-        if within is not None:
-            elements = self._elements[within]
-            return within, elements.popleft() if elements else None
-        while (root := next((root for root, elements in self._elements.items() if elements), None)) is None:
-            if (root := self._shuffle.next_root()) is None:
-                return None
-            self._elements[root] = deque(self._shuffle.elements(root, _LISTS * self._processes))
-            if not self._elements[root]:
-                self._end(root)
-        self._within[root] = self._within.get(root, 0) + 1
-        return root, self._elements[root].popleft()
-
-    def left(self, root: int) -> None:
-        """A process has left a root."""
-        self._within[root] -= 1
-        if not self._within[root] and not self._elements[root]:
-            self._end(root)
-
-    def _end(self, root: int) -> None:
-        del self._elements[root]
-        self._shuffle.ended(root)
-
-
 def main() -> None:
     """Serve at the pipes whose numbers are the first argument, as a fresh interpreter."""
     pipes = [Connection(int(number)) for number in sys.argv[1].split(",")]
     values, classes, log, parent = cloudpickle_pickler.loads(pipes[0].recv_bytes())
     put_into_main(classes)
+    pipes[0].send(True)
     _serve_all(pipes, PipelineOptions.from_dictionary(values), log, parent)
 
 

@@ -6,9 +6,10 @@
 Beam's own transforms do the same in more steps, and steps take most of the time of a small job on Spark.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 
 import apache_beam as beam
 import pyarrow as pa
@@ -18,6 +19,7 @@ from apache_beam.pvalue import PBegin, PCollection
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import files_at, none_at, require_file_system, require_seen
+from beam_joins.pipelines.changelogs.spread import Spread
 from beam_joins.pipelines.formats.parquet import opened, require_held
 from beam_joins.pipelines.results.paths_in_use import reads_files
 from beam_joins.pipelines.systems.files.parquet_run import SUFFIX, without_run
@@ -89,14 +91,8 @@ class ReadParquet(beam.PTransform[PBegin, PCollection[pa.Table]]):
     def expand(self, begin: PBegin) -> PCollection[pa.Table]:
         """Apply the transform."""
         reads_files(begin.pipeline, self._path, self.paths)
-        columns = self._columns
-        batches: PCollection[pa.Table] = (
-            begin
-            | "Files" >> beam.Create(list(self._sizes.items()), reshuffle=False)
-            | "Row groups" >> beam.FlatMapTuple(_row_groups)
-            | "Spread" >> beam.Reshuffle()
-            | "Read" >> beam.MapTuple(lambda path, group: _read(path, group, columns)).with_output_types(pa.Table)
-        )
+        groups = begin | "Row groups" >> Spread(partial(_row_groups, self._sizes), tuple[str, int])
+        batches: PCollection[pa.Table] = groups | "Read" >> beam.ParDo(_Read(self._columns)).with_output_types(pa.Table)
         return as_arrow(batches, self.schema, size=self.bytes)
 
 
@@ -105,9 +101,10 @@ def _schema(path: str) -> pa.Schema:
         return parquet.schema_arrow
 
 
-def _row_groups(path: str, size: int) -> list[tuple[str, int]]:
-    with _opened(path, size) as parquet:
-        return [(path, group) for group in range(parquet.num_row_groups)]
+def _row_groups(sizes: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    for path, size in sizes.items():
+        with _opened(path, size) as parquet:
+            yield from ((path, group) for group in range(parquet.num_row_groups))
 
 
 def _bytes(path: str, columns: list[str] | None) -> int:
@@ -118,10 +115,15 @@ def _bytes(path: str, columns: list[str] | None) -> int:
     return sum(chunk.total_uncompressed_size for chunk in chunks if columns is None or chunk.path_in_schema.split(".")[0] in columns)
 
 
-def _read(path: str, group: int, columns: list[str] | None) -> pa.Table:
-    with _opened(path) as parquet:
-        require_held(path, parquet, [group], columns)
-        return without_run(parquet.read_row_group(group, columns=columns))
+class _Read(beam.DoFn):
+    def __init__(self, columns: list[str] | None) -> None:
+        self._columns = columns
+
+    def process(self, element: tuple[str, int]) -> Iterator[pa.Table]:
+        path, group = element
+        with _opened(path) as parquet:
+            require_held(path, parquet, [group], self._columns)
+            yield without_run(parquet.read_row_group(group, columns=self._columns))
 
 
 @contextmanager

@@ -30,3 +30,15 @@ class KeptViews(PipelineOptions):
         """Without the views, which belong to this object."""
         state = super().__getstate__()  # type: ignore[no-untyped-call]
         return {name: value for name, value in state.items() if name != _VIEWS}
+
+
+def keep_views(options: PipelineOptions) -> None:
+    """Make the views of these options once from now on, unless they are of a class of somebody else.
+
+    >>> options = PipelineOptions()
+    >>> keep_views(options)
+    >>> type(options).__name__
+    'KeptViews'
+    """
+    if type(options) is PipelineOptions:
+        object.__setattr__(options, "__class__", KeptViews)
