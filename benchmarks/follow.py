@@ -1,134 +1,240 @@
-"""How soon a round of ``--follow`` gives its results when much is remembered: ``python -m benchmarks.follow``."""
+"""How soon a committed transaction is in the joined table of another database: ``python -m benchmarks.follow``."""
 
 import argparse
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple
 
 import psutil
-import pyarrow.parquet as pq
+import psycopg
 
-from benchmarks.contestants.beam_pipeline import RUNNERS, SPARK
-from benchmarks.data.nightly import FIRST, HUNDREDTH, provide_nightly
 from benchmarks.harness.process import ROOT
+from tests import programs
+from tests.postgres.server import server
 
-_TABLES: Final = {"left": "orders", "right": "customers"}
-_ORDERS: Final = 1_000
-_CUSTOMERS: Final = 100
-_RUN: Final = "run "
+_ORDERS: Final = 100_000
+_CUSTOMERS: Final = 10_000
+_CHANGES: Final = 3
+"""The changes of a transaction."""
+_WRITERS: Final = 4
+_LOOK_SECONDS: Final = 0.01
+_CATCH_UP_SECONDS: Final = 60.0
+_WITHIN: Final = (0.5, 0.9, 0.99)
+
+_TABLES: Final = """
+CREATE TABLE customers (id bigint PRIMARY KEY, name text);
+CREATE TABLE orders (id bigint PRIMARY KEY, customer bigint, amount bigint, at timestamptz);
+"""
+_ROWS: Final = f"""
+INSERT INTO customers SELECT n, 'name ' || n FROM generate_series(1, {_CUSTOMERS}) n;
+INSERT INTO orders SELECT n, 1 + n % {_CUSTOMERS}, n, clock_timestamp() FROM generate_series(0, {_ORDERS}) n;
+"""
+_TRANSACTION: Final = rf"""
+\set order random(1, {_ORDERS})
+\set other random(1, {_ORDERS})
+\set customer random(1, {_CUSTOMERS})
+BEGIN;
+UPDATE orders SET amount = amount + 1, at = clock_timestamp() WHERE id = :order;
+UPDATE orders SET customer = :customer, at = clock_timestamp() WHERE id = :other;
+UPDATE customers SET name = 'name ' || :order WHERE id = :customer;
+COMMIT;
+"""
+_BEAT: Final = "UPDATE orders SET at = clock_timestamp() WHERE id = 0 RETURNING extract(epoch FROM at)::float"
+"""A transaction whose commit is looked for: of an order that nothing else changes."""
+_JOINED: Final = (
+    "SELECT orders.id, orders.amount, customers.name, orders.at FROM orders JOIN customers ON orders.customer = customers.id"
+)
 
 
-class Following:
-    """``beam-joins join --follow`` over two folders, and the seconds of its rounds."""
+class Database(NamedTuple):
+    """A server, with a source and a target."""
 
-    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
-        self._process = process
-        self._folder = folder
-        self._rounds = 0
+    conninfo: str
+    address: str
+    programs: Path
 
-    @classmethod
     @contextmanager
-    def started(cls, runner: str, folder: Path) -> Iterator[Self]:
-        """The command, until the block ends; ``folder`` has its inputs, its results and its state."""
-        for name in _TABLES.values():
-            (folder / name).mkdir()
-        sides = [
-            option
-            for side, name in _TABLES.items()
-            for option in (
-                f"--{side}={folder / name}",
-                f"--{side}-key=id",
-                f"--{side}-sequence-by=seq",
-                f"--{side}-timestamp-by=ts",
-                f"--{side}-apply-as-deletes=deleted",
-            )
-        ]
-        select = "--select=left.id,left.amount,right.name"
-        places = [f"--changes={folder / 'changes'}", f"--state-dir={folder / 'state'}"]
-        rounds = ["--follow", "--whole-files", "--every=100ms"]
-        runners = SPARK if runner == "SparkRunner" else (f"--runner={runner}",)
-        command = [sys.executable, "-m", "pipelines.join", *sides, "--foreign-key=customer", select, *places, *rounds, *runners]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    def session(self, name: str) -> Iterator[psycopg.Connection]:
+        """A connection to one of its databases."""
+        with psycopg.connect(f"{self.conninfo} dbname={name}", autocommit=True) as connection:
+            yield connection
+
+
+class Peer(NamedTuple):
+    """Something that keeps a joined table in the target: the query that gives its rows, and its process if it has one."""
+
+    rows: str
+    process: psutil.Process | None = None
+
+
+class Measured(NamedTuple):
+    """The transactions a second that were committed, the seconds until each was seen, wrong rows, and the largest memory in bytes."""
+
+    rate: float
+    seconds: list[float]
+    wrong: int
+    memory: int
+
+
+@contextmanager
+def beam_joins(database: Database, every: str) -> Iterator[Peer]:
+    """``beam-joins join --follow`` from a slot into a table."""
+    source, target = f"{database.address}/source?slot=live", f"{database.address}/target?table=joined"
+    run_program("slot", "create", source, "--tables", "public.orders,public.customers")
+    with tempfile.TemporaryDirectory() as state:
+        sides = [f"--left={source}", "--left-table=public.orders", f"--right={source}", "--right-table=public.customers"]
+        join = ["--foreign-key=customer", "--select=left.id,left.amount,right.name,left.at", f"--to={target}"]
+        command = [*_PROGRAM, "join", *sides, *join, f"--state-dir={state}", "--follow", f"--every={every}"]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
             try:
-                yield cls(process, folder)
+                yield Peer("SELECT id, amount, name, at FROM joined_live", psutil.Process(process.pid))
             finally:
                 process.terminate()
-                process.communicate()
-
-    def round(self, files: dict[str, Path]) -> tuple[float, float]:
-        """Let the files arrive; gives the seconds until their results are there, and the processor's.
-
-        Raises ``SystemExit`` if the command ends instead.
-        """
-        self._rounds += 1
-        used, begin = self._used(), time.monotonic()
-        for name, file in files.items():
-            os.rename(file, self._folder / name / f"{self._rounds:06d}.parquet")
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith(_RUN):
-                return time.monotonic() - begin, self._used() - used
-        raise SystemExit("the command has ended before its results were there")
-
-    def _used(self) -> float:
-        top = psutil.Process(self._process.pid)
-        times = [each.cpu_times() for each in (top, *top.children(recursive=True))]
-        return float(sum(each.user + each.system for each in times))
+                process.wait()
+                run_program("slot", "drop", source)
 
 
-def pieces(data: Path, scratch: Path, rounds: int) -> Iterator[dict[str, Path]]:
-    """The files of the first round, which has all rows, and of some small ones behind it."""
-    first = {}
-    for name in _TABLES.values():
-        first[name] = scratch / f"first-{name}.parquet"
-        os.link(data / FIRST / name / "part-00000.parquet", first[name])
-    yield first
-    later = {name: pq.read_table(data / HUNDREDTH / name) for name in _TABLES.values()}
-    for number in range(rounds):
-        files = {}
-        for name, rows in (("orders", _ORDERS), ("customers", _CUSTOMERS)):
-            files[name] = scratch / f"later-{name}.parquet"
-            pq.write_table(later[name].slice(number * rows, rows), files[name])
-        yield files
+@contextmanager
+def subscription(database: Database, every: str) -> Iterator[Peer]:
+    """PostgreSQL's own logical replication of both tables; the join is a query of their copies."""
+    with database.session("source") as source, database.session("target") as target:
+        source.execute("CREATE PUBLICATION live FOR TABLE orders, customers")
+        # a subscription within one server would wait for itself to make its slot
+        source.execute("SELECT pg_create_logical_replication_slot('live', 'pgoutput')")
+        target.execute(_TABLES)
+        target.execute(
+            f"CREATE SUBSCRIPTION live CONNECTION '{database.conninfo} dbname=source' PUBLICATION live"
+            " WITH (create_slot = false, slot_name = live)"
+        )
+        try:
+            yield Peer(_JOINED)
+        finally:
+            target.execute("DROP SUBSCRIPTION live")
 
 
-def measured(runner: str, data: Path, scratch: Path, rounds: int) -> str:
-    """A line of the table."""
-    folder = scratch / runner
-    folder.mkdir()
-    with Following.started(runner, folder) as following:
-        (first, _), *warm = [following.round(files) for files in pieces(data, scratch, rounds)]
-    # the first small round still makes what later ones find
-    seconds, used = (sorted(each) for each in zip(*warm[1:], strict=True))
-    middle = statistics.median
-    spread = f"{middle(seconds):.2f} s ({seconds[0]:.2f} to {seconds[-1]:.2f})"
-    return f"| {runner} | {first:.0f} s | {spread} | {middle(used):.2f} s |"
+_PROGRAM: Final = (sys.executable, "-m", "beam_joins.pipelines")
+PEERS: Final[dict[str, Callable[[Database, str], AbstractContextManager[Peer]]]] = {
+    "beam_joins": beam_joins,
+    "subscription": subscription,
+}
+
+
+def run_program(*arguments: str) -> None:
+    """Run ``beam-joins``."""
+    subprocess.run([*_PROGRAM, *arguments], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def measured(database: Database, peer: Peer, rate: int, seconds: float) -> Measured:
+    """Commit so many transactions a second for a time, and see when they are in the target; then compare all rows."""
+    with database.session("source") as source, database.session("target") as target:
+        _wait_for(target, peer, source.execute(_BEAT).fetchone()[0])  # type: ignore[index]
+        script = Path(tempfile.mkdtemp(), "transaction.sql")
+        script.write_text(_TRANSACTION)
+        options = [f"--client={_WRITERS}", f"--rate={rate}", f"--time={seconds:.0f}", "--no-vacuum", f"--file={script}"]
+        pgbench = [str(database.programs / "pgbench"), *options, f"{database.conninfo} dbname=source"]
+        before, memory, beats = _committed(source), 0, list[float]()
+        looks = list[tuple[float, float]]()
+        with subprocess.Popen(pgbench, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writing:
+            begin = time.monotonic()
+            while writing.poll() is None:
+                look = time.monotonic()
+                beats.append(source.execute(_BEAT).fetchone()[0])  # type: ignore[index]
+                looks.append((time.time(), _newest(target, peer)))
+                memory = max(memory, _memory(peer.process))
+                time.sleep(max(0.0, look + _LOOK_SECONDS - time.monotonic()))
+            took = time.monotonic() - begin
+        committed = (_committed(source) - before - len(beats)) / took
+        last = source.execute(_BEAT).fetchone()[0]  # type: ignore[index]
+        looks += _wait_for(target, peer, last)
+        wrong = len(set(source.execute(_JOINED)).symmetric_difference(target.execute(peer.rows)))
+        return Measured(committed, list(_until_seen(beats, looks)), wrong, memory)
+
+
+def _wait_for(target: psycopg.Connection, peer: Peer, beat: float) -> list[tuple[float, float]]:
+    """Look at the target until a beat is there."""
+    looks, until = list[tuple[float, float]](), time.monotonic() + _CATCH_UP_SECONDS
+    while not looks or looks[-1][1] < beat:
+        if time.monotonic() > until:
+            raise SystemExit(f"a transaction is not in the target after {_CATCH_UP_SECONDS:.0f} s")
+        time.sleep(_LOOK_SECONDS)
+        looks.append((time.time(), _newest(target, peer)))
+    return looks
+
+
+def _newest(target: psycopg.Connection, peer: Peer) -> float:
+    """The last beat in the target."""
+    try:
+        row = target.execute(f"SELECT extract(epoch FROM at)::float FROM ({peer.rows}) rows WHERE id = 0").fetchone()
+    except psycopg.errors.UndefinedTable:
+        return 0.0
+    return 0.0 if row is None else float(row[0])
+
+
+def _until_seen(beats: Sequence[float], looks: Sequence[tuple[float, float]]) -> Iterator[float]:
+    """The seconds from each beat to the first look that saw it or a later one."""
+    look = 0
+    for beat in beats:
+        while looks[look][1] < beat:
+            look += 1
+        yield looks[look][0] - beat
+
+
+def _committed(source: psycopg.Connection) -> int:
+    source.execute("SELECT pg_stat_clear_snapshot()")
+    (committed,) = source.execute("SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'customers'").fetchone() or (0,)
+    return int(committed)
+
+
+def _memory(process: psutil.Process | None) -> int:
+    return 0 if process is None else sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+
+
+@contextmanager
+def _server() -> Iterator[Database]:
+    """A server with an empty target, and a source with rows."""
+    installed = programs.postgres()
+    if installed is None:
+        raise SystemExit("PostgreSQL with wal2json is not installed: python -m tests.prepare")
+    with server(installed) as conninfo:
+        parts = dict(each.split("=") for each in conninfo.split())
+        address = f"postgres://{parts['user']}@{parts['host']}:{parts['port']}"
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            for name in ("source", "target"):
+                connection.execute(f"CREATE DATABASE {name}")
+        database = Database(conninfo.replace("dbname=postgres", "").strip(), address, installed)
+        with database.session("source") as source:
+            source.execute(_TABLES)
+            source.execute(_ROWS)
+        yield database
+
+
+def row(name: str, measured: Measured) -> str:
+    """A row of the table."""
+    ordered = sorted(measured.seconds)
+    within = [ordered[int(share * (len(ordered) - 1))] for share in _WITHIN]
+    times = " | ".join(f"{seconds:.2f} s" for seconds in (*within, ordered[-1]))
+    memory = f"{measured.memory / 1e6:,.0f} MB" if measured.memory else "-"
+    return f"| {name} | {measured.rate:,.0f} | {times} | {measured.wrong:,} | {memory} |"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print."""
-    made = argparse.ArgumentParser(
-        prog="python -m benchmarks.follow", description=f"Seconds of rounds of {_ORDERS + _CUSTOMERS:,} new records with --follow."
-    )
-    made.add_argument("--rows", type=int, default=10_000_000, metavar="N", help="orders that are remembered (default: %(default)s)")
-    made.add_argument("--rounds", type=int, default=12, metavar="N", help="small rounds (default: %(default)s)")
-    made.add_argument("--runners", nargs="+", choices=RUNNERS, default=RUNNERS[::-1], metavar="NAME", help="which (default: both)")
-    made.add_argument(
-        "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
-    )
+    made = argparse.ArgumentParser(prog="python -m benchmarks.follow", description="Seconds from a commit to the joined table.")
+    made.add_argument("--rates", nargs="+", type=int, default=[500, 2000, 4000], metavar="N", help="transactions a second")
+    made.add_argument("--seconds", type=float, default=60.0, metavar="N", help="the time of each rate (default: %(default)s)")
+    made.add_argument("--every", default="200ms", metavar="TIME", help="of --follow (default: %(default)s)")
+    made.add_argument("--peers", nargs="+", choices=PEERS, default=[*PEERS], metavar="NAME", help="which (default: all)")
     asked = made.parse_args(argv)
-    data = provide_nightly(asked.rows, asked.data.resolve(), shop=False)
-    print("| runner | the first run | a round, median, least and most | its processor time |\n|---|---|---|---|")
-    with tempfile.TemporaryDirectory(prefix="follow-", dir=asked.data.resolve()) as scratch:
-        for runner in asked.runners:
-            print(measured(runner, data, Path(scratch), asked.rounds), flush=True)
+    print("| | transactions a second | median | 90 % | 99 % | most | wrong rows | memory |\n|---|---|---|---|---|---|---|---|")
+    for name in asked.peers:
+        with _server() as database, PEERS[name](database, asked.every) as peer:
+            for rate in asked.rates:
+                print(row(name, measured(database, peer, rate, asked.seconds)), flush=True)
     return 0
 
 

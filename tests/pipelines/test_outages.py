@@ -21,6 +21,19 @@ from tests.pipelines.test_killed_on_a_store import RUNS, arrive, results
 
 FOLLOW = [*RUNS, "--follow", "--whole-files", "--every=20ms"]
 LATER = {**RIGHT[0], "name": "later", "lsn": 90, "updated_at": 90}
+SUCCEEDED = threading.Event()
+"""Whether a round of the command has succeeded: one that fails before is not repeated."""
+
+
+@pytest.fixture(autouse=True)
+def a_round_that_succeeds_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    succeeded = rounds.Attempts.succeeded
+
+    def and_known(attempts: rounds.Attempts) -> None:
+        succeeded(attempts)
+        SUCCEEDED.set()
+
+    monkeypatch.setattr(rounds.Attempts, "succeeded", and_known)
 
 
 def followed(beam_joins: Run, world: Callable[[], None], *options: str) -> Ran:
@@ -33,6 +46,7 @@ def followed(beam_joins: Run, world: Callable[[], None], *options: str) -> Ran:
             os.kill(os.getpid(), signal.SIGTERM)
 
     thread, before = threading.Thread(target=happens), signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of a command that has ended
+    SUCCEEDED.clear()
     thread.start()
     try:
         return beam_joins(*FOLLOW, *options)
@@ -56,7 +70,7 @@ def world_of(store: Store, outage: Callable[[str, str], None] | None, expected: 
     """Three rounds; in the second and the third the store may fail."""
 
     def world() -> None:
-        wait_for(lambda: has_ended(store, 1))
+        wait_for(lambda: has_ended(store, 1) and SUCCEEDED.is_set())
         with store.before(outage or (lambda operation, path: None)):
             arrive(store, 2, l=LEFT[2:])
             wait_for(lambda: has_ended(store, 2))
@@ -105,7 +119,7 @@ def test_a_store_that_stays_away_ends_the_command_with_code_1(beam_joins: Run, s
             raise ConnectionResetError(errno.ECONNRESET, "the store has closed the connection")
 
     def world() -> None:
-        wait_for(lambda: has_ended(store, 1))
+        wait_for(lambda: has_ended(store, 1) and SUCCEEDED.is_set())
         away.set()
         time.sleep(2)
 
@@ -127,7 +141,7 @@ def test_an_error_that_is_no_outage_ends_the_command_at_once(beam_joins: Run, st
             raise Forbidden("you may not")
 
     def world() -> None:
-        wait_for(lambda: has_ended(store, 1))
+        wait_for(lambda: has_ended(store, 1) and SUCCEEDED.is_set())
         refused.set()
         time.sleep(2)
 

@@ -113,11 +113,11 @@ def worker_count(options: PipelineOptions) -> int:
 @contextmanager
 def local_processes(options: PipelineOptions) -> Iterator[PipelineOptions]:
     """Yields the options of a :class:`LocalRunner` that runs one pipeline, by forks of this process as it is now: while it has no
-    other threads.
+    other threads. Forks that wait already, as no pipeline has needed them, are kept.
     """
     options = copy.deepcopy(options)
     options.view_as(StandardOptions).runner = LOCAL
-    if (count := worker_count(options)) == 1:
+    if (count := worker_count(options)) == 1 or _started.get() is not None:
         yield options
         return
     log, is_kept = new_log_file("local"), False
@@ -142,6 +142,8 @@ def _taken(options: PipelineOptions, count: int) -> Iterator[WorkerProcesses]:
     if (processes := _started.get()) is not None:
         _started.set(None)  # they evaluate one
         yield processes
+        if not processes.have_worked:
+            _started.set(processes)
         return
     with local_processes(options), _taken(options, count) as processes:
         yield processes

@@ -57,6 +57,8 @@ class WorkerProcesses:
         self._pipes, self._theirs = [ours for ours, _ in pairs], [each for _, each in pairs]
         self._options, self._log = options, log
         self._first: int | None = None
+        self.have_worked = False
+        """Whether they have begun with a graph, which is the only one."""
         self._has_begun = fork_is_safe()
         if self._has_begun:
             self._fork()
@@ -127,6 +129,7 @@ class WorkerProcesses:
             raise JobFailed(_LOST, log=self._log, user=False) from error
 
     def _evaluated(self, functions: bytes, turns: RootTurns, beside: Connection | None) -> Metrics:
+        self.have_worked = True
         while not self.begin_within(_LONG_SECONDS):
             pass
         for pipe in self._pipes:
