@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,6 +23,7 @@ _CHANGES: Final = 3
 """The changes of a transaction."""
 _WRITERS: Final = 4
 _LOOK_SECONDS: Final = 0.01
+_MEMORY_SECONDS: Final = 1.0
 _CATCH_UP_SECONDS: Final = 60.0
 _WITHIN: Final = (0.5, 0.9, 0.99)
 
@@ -140,12 +141,13 @@ def measured(database: Database, peer: Peer, rate: int, seconds: float) -> Measu
         before, memory, beats = _committed(source), 0, list[float]()
         looks = list[tuple[float, float]]()
         with subprocess.Popen(pgbench, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as writing:
-            begin = time.monotonic()
+            begin = next_memory = time.monotonic()
             while writing.poll() is None:
                 look = time.monotonic()
                 beats.append(source.execute(_BEAT).fetchone()[0])  # type: ignore[index]
                 looks.append((time.time(), _newest(target, peer)))
-                memory = max(memory, _memory(peer.process))
+                if look >= next_memory:
+                    memory, next_memory = max(memory, _memory(peer.process)), look + _MEMORY_SECONDS
                 time.sleep(max(0.0, look + _LOOK_SECONDS - time.monotonic()))
             took = time.monotonic() - begin
         committed = (_committed(source) - before - len(beats)) / took
@@ -191,7 +193,12 @@ def _committed(source: psycopg.Connection) -> int:
 
 
 def _memory(process: psutil.Process | None) -> int:
-    return 0 if process is None else sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+    """The memory of a process and its children; of pages that they share each has a part."""
+    total = 0
+    for each in () if process is None else (process, *process.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            total += each.memory_full_info().pss
+    return total
 
 
 @contextmanager

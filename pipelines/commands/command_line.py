@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beam_joins import FunctionFailed
 from beam_joins.errors import InputError, OutputError, Unavailable
+from beam_joins.pipelines.base.garbage_collection import uncollected_import
 from beam_joins.pipelines.base.input_error import exception_in, input_error_in, os_sentence
-from beam_joins.pipelines.commands.gc_freeze import uncollected_import
 from beam_joins.pipelines.commands.options_file import options_in
 from beam_joins.pipelines.commands.program import Parser
 from beam_joins.pipelines.runners.job_failure import JobFailed

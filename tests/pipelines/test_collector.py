@@ -8,11 +8,11 @@ import apache_beam as beam
 import pytest
 
 from beam_joins import runner
-from beam_joins.pipelines.commands.gc_freeze import uncollected_import
+from beam_joins.pipelines.base.garbage_collection import uncollected_import
 
 PROGRAM = """
 import gc
-from beam_joins.pipelines.commands.gc_freeze import uncollected_import
+from beam_joins.pipelines.base.garbage_collection import uncollected_import
 
 collected = []
 gc.callbacks.append(lambda phase, _: collected.append(phase))

@@ -1,7 +1,6 @@
 """LocalRunner: runs a bounded pipeline on the cores of this machine."""
 
 import copy
-import gc
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState
 
 from beam_joins.cores import usable_cores
+from beam_joins.pipelines.base.garbage_collection import uncollected
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
 from beam_joins.pipelines.runners.local.bundles import Bundles, failure_text
 from beam_joins.pipelines.runners.local.pipeline_graph import NotEvaluated, graph_of, pickled, unpickled
@@ -80,26 +80,13 @@ class LocalRunner(PipelineRunner):
             return _run_by_beam(pipeline, options, str(reason))
         RuntimeValueProvider.set_runtime_options({})
         functions, turns = pickled(graph), RootTurns(graph, count)
-        with _uncollected():
+        with uncollected():
             if count == 1:
                 return LocalResult(evaluated_here(functions, turns))
             with _taken(options, count) as processes:
                 if _asked_count(options) is None:
                     return LocalResult(_evaluated_until_taken_over(functions, turns, processes))
                 return LocalResult(processes.evaluate(functions, turns))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Have the garbage collector leave alone what is there: to scan all modules takes longer than a small pipeline."""
-    if gc.get_freeze_count():
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def worker_count(options: PipelineOptions) -> int:

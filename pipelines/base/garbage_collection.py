@@ -1,12 +1,13 @@
-"""Excludes Beam's modules from garbage collection: they live until the process ends, and scanning them takes
-time.
-"""
+"""Excludes objects that live long from garbage collection: scanning Beam's modules takes longer than a small pipeline."""
 
 import atexit
 import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_has_frozen = False
+"""Whether this process has excluded objects until its end."""
 
 
 @contextmanager
@@ -25,10 +26,25 @@ def uncollected_import() -> Iterator[None]:
     if "apache_beam" in sys.modules or not gc.isenabled():
         yield
         return
+    global _has_frozen  # noqa: PLW0603  the collector is the process's
     gc.disable()
     try:
         yield
     finally:
+        _has_frozen = True
         gc.freeze()
         gc.enable()
     atexit.register(gc.freeze)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Exclude the objects that exist while the body runs."""
+    if _has_frozen:  # what is frozen cannot be thawed in part, and to count it takes as long as a collection
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
