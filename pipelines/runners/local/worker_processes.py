@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -41,7 +41,6 @@ _FRESH: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"
     " from beam_joins.pipelines.runners.local import worker_processes; worker_processes.main()"
 )
-_LONG_SECONDS: Final = 60.0
 _LOST: Final = "a Python worker process ended in the middle of the job, out of memory or by a crash in a library."
 Metrics = list[tuple[str, bytes]]
 
@@ -85,11 +84,15 @@ class WorkerProcesses:
             with suppress(ProcessLookupError):
                 os.kill(self._first, signal.SIGKILL)
 
-    def begin_within(self, seconds: float) -> bool:
-        """Start them, if they have not, and wait so long for them; gives whether they can evaluate."""
+    def begin_within(self, seconds: float | None) -> bool:
+        """Start them, if they have not, and wait so long for them, or for as long as it takes; gives whether they can evaluate.
+
+        Raises JobFailed when they end before.
+        """
         if self._first is None:
             self._start_fresh()
-        self._has_begun = self._has_begun or (self._pipes[0].poll(seconds) and self._pipes[0].recv())
+        with self._lost():
+            self._has_begun = self._has_begun or (self._pipes[0].poll(seconds) and self._pipes[0].recv())
         return self._has_begun
 
     def _fork(self) -> None:
@@ -123,15 +126,20 @@ class WorkerProcesses:
 
         Raises JobFailed, whose message is for a terminal, when a function raises or a process ends.
         """
-        try:
+        self.have_worked = True
+        self.begin_within(None)
+        with self._lost():
             return self._evaluated(functions, turns, beside)
+
+    @contextmanager
+    def _lost(self) -> Iterator[None]:
+        """Raise JobFailed where a process has ended."""
+        try:
+            yield
         except (EOFError, OSError) as error:
             raise JobFailed(_LOST, log=self._log, user=False) from error
 
     def _evaluated(self, functions: bytes, turns: RootTurns, beside: Connection | None) -> Metrics:
-        self.have_worked = True
-        while not self.begin_within(_LONG_SECONDS):
-            pass
         for pipe in self._pipes:
             pipe.send_bytes(functions)
         others = () if beside is None else (beside,)
