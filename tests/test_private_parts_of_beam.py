@@ -6,9 +6,10 @@ A test that fails says that Beam has changed there, and which module of ours to 
 import ast
 import re
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import apache_beam as beam
@@ -28,14 +29,16 @@ from apache_beam.runners.portability import portable_runner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.worker import sdk_worker, sdk_worker_main
 from apache_beam.transforms import environments
-from apache_beam.transforms.core import DoFn, get_function_arguments
+from apache_beam.transforms.core import DoFn, get_function_args_defaults, get_function_arguments
 from apache_beam.transforms.sideinputs import SideInputMap
+from apache_beam.transforms.userstate import get_dofn_specs
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 
 from beam_joins import InputError
 from beam_joins.pipelines.runners import loopback
 from beam_joins.pipelines.runners.jars import CACHE
 from beam_joins.transforms.engine.construction.fingerprints import label_of
+from beam_joins.transforms.engine.construction.kept_signatures import KeptSignatures
 
 ROOT = Path(__file__).parent.parent
 PRIVATE = {
@@ -125,6 +128,30 @@ def test_functions_have_parameters_and_side_inputs_as_the_local_runner_expects()
         assert issubclass(parameter, type(DoFn.TimestampParam)), look
     timed = beam.Map(lambda n, at=DoFn.TimestampParam: n).fn
     assert get_function_arguments(timed, "process") == (["n", "at"], [DoFn.TimestampParam]), look
+
+
+def functions_that_keep_their_signatures(of: Any = KeptSignatures) -> Iterator[Any]:
+    for each in of.__subclasses__():
+        yield each
+        yield from functions_that_keep_their_signatures(each)
+
+
+def test_functions_that_keep_their_signatures_have_those_that_beam_finds_in_them() -> None:
+    look = "Beam inspects functions otherwise: look at transforms/engine/construction/kept_signatures.py"
+    for path, tree in modules():
+        if any(isinstance(node, ast.Name) and node.id == KeptSignatures.__name__ for node in ast.walk(tree)):
+            import_module(f"beam_joins.{path.removesuffix('.py').replace('/', '.')}")
+    kinds = [each for each in functions_that_keep_their_signatures() if each.__module__.startswith("beam_joins.")]
+    assert len(kinds) > 20
+    for kind in kinds:
+        function = kind.__new__(kind)
+        for name in ("process", "process_batch", "setup", "start_bundle", "finish_bundle", "teardown"):
+            assert function.get_function_arguments(name) == get_function_args_defaults(getattr(function, name)), (kind, name)
+        others = [each for each in vars(kind).values() if isinstance(each, FunctionType) and each.__name__ not in dir(function)]
+        parameters = [each.default for other in others for each in signature(other).parameters.values()]
+        assert not any(isinstance(each, type(DoFn.TimestampParam)) for each in parameters), f"{kind} has state or timers"
+    assert uses(get_dofn_specs, "dir", "MethodWrapper"), look
+    assert uses(get_function_arguments, "hasattr"), look
 
 
 def test_beam_stages_what_it_finds_by_the_name_that_is_replaced() -> None:

@@ -20,6 +20,7 @@ from beam_joins.keys.key_columns import Bools
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.element_types import is_of_others
 from beam_joins.transforms.engine.construction.input_checks import MAKE_A_TABLE, elements_of, require_collections
+from beam_joins.transforms.engine.construction.kept_signatures import ForEach
 from beam_joins.transforms.engine.construction.option_checks import flag, function
 from beam_joins.transforms.engine.construction.output_types import Handled
 from beam_joins.transforms.engine.construction.pipeline_changes import OF_RECORDS, Rules
@@ -119,7 +120,7 @@ class FilterTable(HandlesExceptions[PCollection[Any], PCollection[Any], Handled[
                 raise ValueError(f"FilterTable takes changes or (key, value) pairs, not {type(element).__name__}: {MAKE_A_TABLE}")
             yield from functions.take()
 
-        kept = self.handling.apply("Filter", beam.FlatMap(filtered), in_batches(pvalue) if of_changes else pvalue)
+        kept = self.handling.apply("Filter", beam.ParDo(ForEach(filtered)), in_batches(pvalue) if of_changes else pvalue)
         if of_changes:
             kept.element_type = ChangeBatch
             return as_table(kept, of_table, physical_of(pvalue))

@@ -17,6 +17,7 @@ from beam_joins.tables.arrangement import ORDER, Arrangement
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter, timestamped
 from beam_joins.transforms.engine.construction.input_checks import require_bounded, require_global, require_tables
+from beam_joins.transforms.engine.construction.kept_signatures import ForEach
 from beam_joins.transforms.engine.construction.output_types import TableInput
 from beam_joins.transforms.engine.construction.table_type import TableType, physical_of, table_type
 from beam_joins.transforms.engine.stages.replay import Replay, Route
@@ -79,7 +80,7 @@ class LatestTable(Transform[TableInput, PCollection[Any]]):
 
         element_type = pa.RecordBatch if of_table.is_typed else beam.typehints.KV[Any, Any]
         if physical_of(table).is_in("whole") and has_one_turn(pcoll):
-            rows: PCollection[Any] = table | "Latest" >> beam.FlatMap(of_batch).with_output_types(element_type)
+            rows: PCollection[Any] = table | "Latest" >> beam.ParDo(ForEach(of_batch)).with_output_types(element_type)
             return rows
         routed = table | "Last of batch" >> Route(_last_rows, to=(_ROWS,), size=physical_of(table).bytes)
         last = Replay(latest, main_type=element_type, gives_all=True, stored={_ROWS: of_table.columns})

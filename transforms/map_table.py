@@ -27,6 +27,7 @@ from beam_joins.tables.arrangement import Arrangement
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN, BlockWriter
 from beam_joins.transforms.engine.construction.input_checks import require_tables
+from beam_joins.transforms.engine.construction.kept_signatures import ForEach
 from beam_joins.transforms.engine.construction.option_checks import function
 from beam_joins.transforms.engine.construction.output_types import TableInput
 from beam_joins.transforms.engine.construction.table_type import WHOLE, TableType, as_table, key_names_of, physical_of, table_type
@@ -103,7 +104,7 @@ class MapTable(MakesTable[TableInput]):
         """The mapped table and the dropped records."""
         require_tables("MapTable", pvalue)
         if self._key_of is None:
-            none = pvalue | "None" >> beam.FlatMap(_nothing).with_output_types(Dropped) if self._all_outputs else None
+            none = pvalue | "None" >> beam.ParDo(ForEach(_nothing)).with_output_types(Dropped) if self._all_outputs else None
             return self._mapped(pvalue), none
         table = pvalue if self._fn is None else self._mapped(pvalue)
         return self._rekeyed(prepared(table, needs="checked"), self._key_of)
@@ -150,7 +151,7 @@ class MapTable(MakesTable[TableInput]):
                 yield result
             yield from functions.take()
 
-        run = beam.FlatMap(mapped).with_output_types(ChangeBatch)
+        run = beam.ParDo(ForEach(mapped)).with_output_types(ChangeBatch)
         table = self.handling.apply("Map", run, in_batches(pvalue))
         table.element_type = ChangeBatch
         compared = of_table.compared._replace(values=())  # the function may have given values that are equal one text

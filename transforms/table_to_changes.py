@@ -9,6 +9,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.elements.change import Change
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
+from beam_joins.transforms.engine.construction.kept_signatures import ForEach
 from beam_joins.transforms.engine.construction.output_types import TableInput
 from beam_joins.transforms.engine.construction.table_type import as_table, physical_of, table_type
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
@@ -45,7 +46,7 @@ class TableToChanges(Transform[TableInput, PCollection[Change[Any, Any]]]):
         def changes(batch: ChangeBatch) -> Iterator[Any]:
             return timed(changes_in_python(batch, of_table), batch.timestamp)
 
-        made = in_batches(pcoll) | "Changes" >> beam.FlatMap(changes).with_output_types(Change)
+        made = in_batches(pcoll) | "Changes" >> beam.ParDo(ForEach(changes)).with_output_types(Change)
         physical = physical_of(pcoll)
         # the batches that others make of changes may cut those of a row
         return as_table(made, of_table, physical if physical.is_in("final") else physical.at_most("checked"))

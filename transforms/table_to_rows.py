@@ -12,6 +12,7 @@ from beam_joins.elements.iso_times import NO_TIME
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.beam_schemas import row_type, rows_of
 from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
+from beam_joins.transforms.engine.construction.kept_signatures import ForEach
 from beam_joins.transforms.engine.construction.option_checks import choice, columns
 from beam_joins.transforms.engine.construction.output_types import TableInput
 from beam_joins.transforms.engine.construction.plain_rows import PlainRows
@@ -71,7 +72,7 @@ class TableToRows(Transform[TableInput, PCollection[beam.Row]]):
         def rows_of_changes(batch: ChangeBatch) -> Iterator[Any]:
             return timed(rows_of(pa.RecordBatch.from_arrays(_columns(plain, batch, records), schema=schema)), batch.timestamp)
 
-        run = beam.FlatMap(final_rows if records == "rows" else rows_of_changes).with_output_types(row_type(schema))
+        run = beam.ParDo(ForEach(final_rows if records == "rows" else rows_of_changes)).with_output_types(row_type(schema))
         batches: PCollection[Any] = pcoll | "Latest" >> LatestTable() if records == "rows" else in_batches(pcoll)
         rows: PCollection[beam.Row] = batches | "Rows" >> run
         return rows

@@ -9,6 +9,7 @@ from apache_beam.pvalue import PCollection
 from beam_joins.keys.opaque import python_values
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
+from beam_joins.transforms.engine.construction.kept_signatures import ForEach
 from beam_joins.transforms.engine.construction.output_types import Stream, TableInput
 from beam_joins.transforms.engine.construction.table_type import table_type
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
@@ -49,5 +50,5 @@ class TableToStream(Transform[TableInput, Stream]):
             return timed(pairs, batch.timestamp)
 
         pairs = beam.typehints.KV[Any, Any]
-        stream: PCollection[Any] = in_batches(pcoll) | "Newest" >> beam.FlatMap(newest).with_output_types(pairs)
+        stream: PCollection[Any] = in_batches(pcoll) | "Newest" >> beam.ParDo(ForEach(newest)).with_output_types(pairs)
         return stream

@@ -11,6 +11,7 @@ from beam_joins.elements.windowed import Window
 from beam_joins.function_failed import FunctionFailed
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.construction.input_checks import require_tables, warn_of_void_rows
+from beam_joins.transforms.engine.construction.kept_signatures import ForEach
 from beam_joins.transforms.engine.construction.option_checks import function
 from beam_joins.transforms.engine.construction.output_types import Handled, Stream, TableInput
 from beam_joins.transforms.engine.construction.pipeline_changes import Rules
@@ -66,7 +67,7 @@ class WindowedTableToStream(HandlesExceptions[TableInput, Stream, Handled[Stream
             )
         warn_of_void_rows(pvalue)
         functions = self.handling.functions
-        run = beam.FlatMap(_mapping(functions, functions.function("fn", self._fn), table, at_event_time(pvalue)))
+        run = beam.ParDo(ForEach(_mapping(functions, functions.function("fn", self._fn), table, at_event_time(pvalue))))
         mapped = self.handling.apply("Map", run, in_batches(as_windowed_table(pvalue)))
         mapped.element_type = beam.typehints.KV[Any, Any]
         return mapped

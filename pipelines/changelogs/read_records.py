@@ -17,15 +17,15 @@ from beam_joins.elements.iso_times import text_of_micros
 from beam_joins.errors import InputError, kind_of
 from beam_joins.pipelines.base.paths import require_seen
 from beam_joins.pipelines.base.progress import counted
+from beam_joins.pipelines.base.spread import Spread
 from beam_joins.pipelines.changelogs.read_log import LogEntries
-from beam_joins.pipelines.changelogs.spread import Spread
 from beam_joins.pipelines.changelogs.tombstones_in_files import UNPAIRED, Beginning, RequireDeletes
 from beam_joins.pipelines.formats.changelog_columns import now
 from beam_joins.pipelines.formats.envelopes.debezium_json import TOMBSTONE_ALONE
 from beam_joins.pipelines.formats.file_parts import File, Part
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
 from beam_joins.transforms.connect.metrics import NAMESPACE
-from beam_joins.transforms.connect.runs import Handed
+from beam_joins.transforms.connect.runs import Handed, KeptSignatures
 from beam_joins.transforms.connect.tables import as_arrow
 
 OnBadRecord = Literal["fail", "drop"]
@@ -127,7 +127,7 @@ class ReadRecords(beam.PTransform[PBegin, Any]):
         return Read(rows, outputs[BAD_RECORDS], outputs[COUNTS])
 
 
-class ReadParts(beam.DoFn):
+class ReadParts(KeptSignatures):
     """Turns parts into the elements that ``reader`` makes of them; dropped records and counts are outputs of their
     own.
     """

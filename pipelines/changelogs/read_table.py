@@ -21,7 +21,7 @@ from beam_joins.pipelines.formats.envelopes.row_change import lists_of_names
 from beam_joins.pipelines.formats.read_plan import BEHIND_DELETES, ReadPlan
 from beam_joins.pipelines.results.counts import Tally
 from beam_joins.tables.unchanged import Complete
-from beam_joins.transforms.connect.runs import label_of, tell_drops
+from beam_joins.transforms.connect.runs import ForEach, label_of, tell_drops
 from beam_joins.transforms.connect.tables import at_first_position, compared_as
 
 _TABLE: Final = "Table"
@@ -97,7 +97,7 @@ class ReadTable(beam.PTransform[PBegin, Any]):
             return as_read(rows | _TABLE >> reads.table)
         made, all_dropped = rows | _TABLE >> reads.table.with_outputs()
         table = as_read(made)
-        row_alone = beam.Map(partial(_row_alone, reads.about)).with_output_types(Dropped)
+        row_alone = beam.ParDo(ForEach(partial(_row_alone, reads.about))).with_output_types(Dropped)
         dropped: PCollection[Dropped] = all_dropped | "Dropped" >> row_alone
         if isinstance(read, Read):
             return ReadOutputs(table, dropped, read.bad_records, rows, read.counts)
@@ -110,14 +110,13 @@ def table_label(label: str) -> str:
     return f"{label}/{_TABLE}"
 
 
-def _row_alone(about: Sequence[str], dropped: Dropped) -> Dropped:
+def _row_alone(about: Sequence[str], dropped: Dropped) -> list[Dropped]:
     """The dropped record without the columns about the change that the reader adds."""
     record = dropped.record
-    if not isinstance(record, dict):
-        return dropped
-    if "object" in record:
-        return dropped._replace(record=record["object"])
-    return dropped._replace(record={name: value for name, value in record.items() if name not in about})
+    if isinstance(record, dict):
+        alone = record["object"] if "object" in record else {name: value for name, value in record.items() if name not in about}
+        return [dropped._replace(record=alone)]
+    return [dropped]
 
 
 def table_of(

@@ -17,6 +17,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from beam_joins.coders.values import ValueCoder
 from beam_joins.errors import InputError
 from beam_joins.pipelines.changelogs.event_time import EventTime, KeepsEventTime
+from beam_joins.transforms.connect.runs import KeptSignatures
 
 Place: TypeAlias = Any
 """The place up to which a source is read: any value of Python's own types that has an order, the later the larger."""
@@ -208,7 +209,7 @@ class ReadToEnd(beam.PTransform[PCollection[Any], PCollection[Any]]):
         return elements
 
 
-class _ReadToEnd(beam.DoFn):
+class _ReadToEnd(KeptSignatures):
     def __init__(self, source: ReadSource) -> None:
         self._source = source
 

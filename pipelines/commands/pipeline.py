@@ -158,8 +158,8 @@ def _result(
         tables.append(read.table)
         counted.append(Counted(name, read.rows, read.dropped))
         facts.append(read.counts)
-        for what, records_left_out in (("bad records", read.bad_records), ("dropped", read.dropped)):
-            facts.append(records_left_out | f"Tally {what} of {name}" >> beam.ParDo(TallyDropped(name)))
+        left_out = (read.bad_records, read.dropped) | f"Left out of {name}" >> beam.Flatten()
+        facts.append(left_out | f"Tally {name}" >> beam.ParDo(TallyDropped(name)))
     left, plan = tables[0], plans[0]
     if job.keeps is not None:
         left = tables[0] = left | "Filter" >> job.keeps.table(plan)

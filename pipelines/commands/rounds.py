@@ -11,6 +11,7 @@ from beam_joins.errors import is_unavailable
 from beam_joins.options.spans import seconds_of
 from beam_joins.pipelines.base.input_error import input_error_in
 from beam_joins.pipelines.base.interruption import Interruption
+from beam_joins.pipelines.base.shared_by_rounds import rounds_share
 from beam_joins.pipelines.commands.command_line import sentence_and_code
 
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
@@ -60,7 +61,7 @@ def repeated(
     ``--retry-for``, which a line of the ``program`` says, and ``failed`` gets the sentence.
     """
     attempts = Attempts(args.retry_for)
-    with interruption.later():  # between two rounds a second signal has nothing to give up
+    with rounds_share(), interruption.later():  # between two rounds a second signal has nothing to give up
         while not interruption.by:
             begin = time.monotonic()
             try:

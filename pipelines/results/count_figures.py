@@ -32,6 +32,7 @@ from beam_joins.pipelines.results.figure import (
     TimeCounts,
     add_times,
 )
+from beam_joins.transforms.connect.runs import KeptSignatures
 from beam_joins.transforms.connect.tables import table_type
 
 _LONGEST: Final = 400
@@ -74,7 +75,7 @@ def _without(rows: pa.RecordBatch) -> dict[str, pa.Array]:
     return {name: rows[name] for name in rows.schema.names if name != REFERENCE}
 
 
-class CountTimes(beam.DoFn):
+class CountTimes(KeptSignatures):
     """Batches of records or changes to one :class:`Figure` a bundle, with their counts by event time."""
 
     def __init__(self, place: str) -> None:
@@ -108,7 +109,7 @@ def count_times(times: Ints) -> TimeCounts:
     return TimeCounts(width, dict(zip(buckets.tolist(), counts.tolist(), strict=True)))
 
 
-class Samples(beam.DoFn):
+class Samples(KeptSignatures):
     """``PCollection[Dropped]`` to one :class:`Figure` a reason and bundle, with the first few records."""
 
     def __init__(self, place: str) -> None:

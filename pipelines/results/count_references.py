@@ -28,6 +28,7 @@ from beam_joins.pipelines.results.figure import (
     Figure,
     ReferenceCounts,
 )
+from beam_joins.transforms.connect.runs import KeptSignatures
 
 PARTITIONS: Final = 16
 SUMS: Final = (RESULT, LEFT, RIGHT, CHANGED)
@@ -71,7 +72,7 @@ class CountReferences(beam.PTransform[Any, Any]):
         return tuple(counts) | "Together" >> beam.Flatten() | "By reference" >> beam.GroupByKey() | "Sum" >> beam.Map(_figure)
 
 
-class _CountDoFn(beam.DoFn):
+class _CountDoFn(KeptSignatures):
     """Batches to counts, one table for each partition of references and bundle."""
 
     def __init__(self, name: str) -> None:

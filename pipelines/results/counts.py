@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-import apache_beam as beam
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
@@ -13,6 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_joins import ChangeBatch, Dropped
 from beam_joins.columns.sorting import integers, valid
 from beam_joins.keys.key_columns import Bools
+from beam_joins.transforms.connect.runs import KeptSignatures
 
 EXAMPLES: Final = 3
 """The number of counted records that are kept as examples."""
@@ -29,7 +29,7 @@ class Tally(NamedTuple):
     examples: tuple[str, ...] = ()
 
 
-class TallyDropped(beam.DoFn):
+class TallyDropped(KeptSignatures):
     """Counts ``PCollection[Dropped]``: one :class:`Tally` for each reason and bundle; sentences about bad records
     are examples.
     """
@@ -54,7 +54,7 @@ class TallyDropped(beam.DoFn):
             yield at_bundle_end(Tally(self._place, reason, count, tuple(self._examples[reason])))
 
 
-class TallyRows(beam.DoFn):
+class TallyRows(KeptSignatures):
     """Counts the rows that a table has in the end: one :class:`Tally` a bundle for each name in ``which``.
 
     ``which`` says what is counted: its functions get the values of a batch, and give truth values, for rows
@@ -84,7 +84,7 @@ class TallyRows(beam.DoFn):
             yield at_bundle_end(Tally(self._place, what, count))
 
 
-class TallyUnreferring(beam.DoFn):
+class TallyUnreferring(KeptSignatures):
     """Counts the changes whose new row refers to nothing; ``unreferring`` says which values do not refer."""
 
     def __init__(self, place: str, unreferring: Callable[[pa.Array], Bools]) -> None:

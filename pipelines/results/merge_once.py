@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import apache_beam as beam
@@ -20,6 +21,7 @@ from beam_joins.columns.sorting import combine_chunks
 from beam_joins.errors import InputError, OutputError
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
+from beam_joins.pipelines.base.call_once import CallOnce
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.run_mark import Mark, MarkFile, NotAsLeft, rows_replaced
 from beam_joins.transforms.connect.checks import columns, require_bounded, require_global, require_tables, text
@@ -223,18 +225,8 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
             if anew:
                 before_run(pcoll.pipeline, replaced.set)
         routed = in_batches(pcoll) | "By key" >> Route(_last_rows, to=(_ROWS,))
-        begin = pcoll.pipeline | "Begin" >> beam.Create([(0, b"")], reshuffle=False).with_output_types(tuple[int, bytes])
-        parts = (
-            routed[_ROWS]
-            | "Of a partition" >> beam.GroupByKey()
-            | "Last" >> beam.MapTuple(lambda _, blocks: (0, merged.part(blocks))).with_output_types(tuple[int, bytes])
-        )
-        versions: PCollection[int] = (
-            (parts, begin)
-            | "All" >> beam.Flatten()
-            | "Together" >> beam.GroupByKey()
-            | "Merge" >> beam.MapTuple(lambda _, written: merged.merge(written, anew=anew, left=left)).with_output_types(int)
-        )
+        merge = CallOnce(partial(merged.merge, anew=anew, left=left), int, each=merged.part)
+        versions: PCollection[int] = routed[_ROWS] | "Of a partition" >> beam.GroupByKey() | "Merge" >> merge
         return versions
 
     def merged(self, of_table: TableType) -> MergedTable:
@@ -284,11 +276,11 @@ class MergeOfRun:
     application: str
     number: int | None
 
-    def part(self, blocks: Iterable[bytes]) -> bytes:
-        """The last changes of a partition's rows as an Arrow stream, in the order of their keys' encodings,
-        however they arrived.
+    def part(self, partition: tuple[int, Iterable[bytes]]) -> bytes:
+        """The last changes of a partition's rows, in blocks, as an Arrow stream, in the order of their keys' encodings, however
+        they arrived.
         """
-        return self.part_of(read_blocks(blocks)[_ROWS])
+        return self.part_of(read_blocks(partition[1])[_ROWS])
 
     def part_of(self, rows: pa.Table) -> bytes:
         """The last of these changes of each row."""
@@ -306,7 +298,7 @@ class MergeOfRun:
             writer.write_batch(batch)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
-    def merge(self, written: Iterable[bytes], *, anew: bool = False, left: MarkFile | None = None) -> int:
+    def merge(self, written: Iterable[bytes], *, anew: bool = False, left: MarkFile | None = None) -> list[int]:
         """Merges the parts, unless this run has done so, or writes them ``anew``, in place of all rows; gives the version of
         the table. ``left``: where the table has to have the mark that the last run has left, and that of this run is put.
         """
@@ -316,7 +308,7 @@ class MergeOfRun:
             raise InputError(f"{error}: write to another table, with an empty state") from error
         if left is not None:
             left.put(mark)
-        return version
+        return [version]
 
     def marked(self, written: Iterable[bytes], *, anew: bool, last: Mark | None) -> tuple[int, Mark | None]:
         """The same, beside the mark of this run; raises NotAsLeft for a table without that of the ``last`` one."""

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns, time_ns
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from beam_joins.errors import OutputError
+from beam_joins.pipelines.base.call_once import CallOnce
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import remove, require_seen
 from beam_joins.pipelines.results.counts import Tally, at_bundle_end
@@ -20,6 +22,7 @@ from beam_joins.pipelines.results.figure import Figure
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.sorted_output import Encode, ordered, write_pieces
 from beam_joins.transforms.connect.files import open_file, write_whole
+from beam_joins.transforms.connect.runs import KeptSignatures
 
 _SORTED_BYTES: Final = 1 << 25
 """About so many bytes of records are sorted at a time."""
@@ -52,7 +55,7 @@ class Report:
         return {output.name: sorted(part.path for part in self.parts if part.output == output.name) for output in outputs}
 
 
-class WriteParts(beam.DoFn):
+class WriteParts(KeptSignatures):
     """Elements, as records that ``encode`` makes of each (as the output does by default), into sorted parts in the
     directory; gives a :class:`WrittenPart` for each.
 
@@ -145,13 +148,7 @@ class WriteReport(beam.PTransform[Any, Any]):
 
     def expand(self, facts: Any) -> Any:
         """Apply the transform."""
-        begin = facts[0].pipeline | "Begin" >> beam.Create([_as_line(Tally("", "", 0))], reshuffle=False)
-        return (
-            (*(each | f"Lines {n}" >> beam.Map(_as_line) for n, each in enumerate(facts)), begin)
-            | "All" >> beam.Flatten()
-            | beam.GroupByKey()
-            | "Write" >> beam.Map(_write_report, self._path)
-        )
+        return facts | "Write" >> CallOnce(partial(_write_report, self._path), None, each=_as_line)
 
 
 def read_report(path: str) -> Report:
@@ -181,10 +178,11 @@ def _writing(path: str, directory: str) -> Iterator[None]:
         yield
 
 
-def _as_line(fact: Tally | WrittenPart | Figure) -> tuple[int, str]:
-    return 0, json.dumps([type(fact).__name__, fact])
+def _as_line(fact: Tally | WrittenPart | Figure) -> str:
+    return json.dumps([type(fact).__name__, fact])
 
 
-def _write_report(lines_of_all: tuple[int, Iterable[str]], path: str) -> None:
+def _write_report(path: str, lines: Iterable[str]) -> tuple[()]:
     with _writing(directory := os.path.dirname(path), directory):
-        write_whole(path, "\n".join(lines_of_all[1]).encode())
+        write_whole(path, "\n".join(lines).encode())
+    return ()

@@ -7,6 +7,7 @@ from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.pvalue import PCollection
 
 from beam_joins import ChangeBatch
+from beam_joins.transforms.connect.runs import KeptSignatures
 from beam_joins.transforms.connect.tables import in_batches
 
 _NAMESPACE: Final = "beam_joins.run"
@@ -25,7 +26,7 @@ class CountChanges(beam.PTransform[PCollection[Any], PCollection[Any]]):
         return counted
 
 
-class _Count(beam.DoFn):
+class _Count(KeptSignatures):
     def __init__(self, name: str) -> None:
         self._counter = Metrics.counter(_NAMESPACE, name)
 

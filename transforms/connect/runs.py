@@ -1,6 +1,7 @@
 """A run: its options and partitions, the state with which it goes on, and calls before and after it."""
 
 from beam_joins.transforms.engine.construction.fingerprints import label_of
+from beam_joins.transforms.engine.construction.kept_signatures import ForEach, KeptSignatures
 from beam_joins.transforms.engine.construction.kept_views import KeptViews, keep_views
 from beam_joins.transforms.engine.construction.run_hooks import before_run, empty_pipeline
 from beam_joins.transforms.engine.construction.runner_abilities import ONE_MACHINE, READ_ONCE
@@ -15,7 +16,9 @@ from beam_joins.transforms.engine.untaken_drops import drops_in_words, drops_of,
 __all__ = [
     "ONE_MACHINE",
     "READ_ONCE",
+    "ForEach",
     "Handed",
+    "KeptSignatures",
     "KeptViews",
     "ReplayOptions",
     "StateFiles",

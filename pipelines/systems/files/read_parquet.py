@@ -19,12 +19,13 @@ from apache_beam.pvalue import PBegin, PCollection
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.lakes import require_plain
 from beam_joins.pipelines.base.paths import files_at, none_at, require_file_system, require_seen
-from beam_joins.pipelines.changelogs.spread import Spread
+from beam_joins.pipelines.base.spread import Spread
 from beam_joins.pipelines.formats.parquet import opened, require_held
 from beam_joins.pipelines.results.paths_in_use import reads_files
 from beam_joins.pipelines.systems.files.parquet_run import SUFFIX, without_run
 from beam_joins.transforms.connect import checks
 from beam_joins.transforms.connect.files import cause
+from beam_joins.transforms.connect.runs import KeptSignatures
 from beam_joins.transforms.connect.tables import as_arrow, plain_schema
 from beam_joins.values.schema_union import common_schema
 
@@ -115,7 +116,7 @@ def _bytes(path: str, columns: list[str] | None) -> int:
     return sum(chunk.total_uncompressed_size for chunk in chunks if columns is None or chunk.path_in_schema.split(".")[0] in columns)
 
 
-class _Read(beam.DoFn):
+class _Read(KeptSignatures):
     def __init__(self, columns: list[str] | None) -> None:
         self._columns = columns
 

@@ -13,6 +13,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins import LatestTable
 from beam_joins.errors import InputError, OutputError
+from beam_joins.pipelines.base.call_once import CallOnce
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, beginning_with, is_local, matching, require_file_system
 from beam_joins.pipelines.formats.output_records import Anew, As, ChangeRecords
@@ -122,16 +123,9 @@ class WriteChangelog(beam.PTransform[PCollection[Any], PCollection[str]]):
         writes_files(pcoll.pipeline, self._path, [path], None if folder is None else path)
         records = ChangeRecords(rows, self._as, self._format, self._table)
         result = _Result(Output("changes", path, records, owner=self._path).begun(Anew.of(pcoll, folder)), folder)
-        begin = pcoll.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
         batches: Any = pcoll | "Latest" >> LatestTable() if of_rows else in_batches(pcoll)
         write = beam.ParDo(WriteParts(result.output, result.staging, result.encoded)).with_output_types(WrittenPart)
-        parts = batches | "Write" >> write
-        written: PCollection[str] = (
-            (parts | "Parts" >> beam.Map(lambda part: (0, part)).with_output_types(tuple[int, Any]), begin)
-            | "All" >> beam.Flatten()
-            | "Together" >> beam.GroupByKey()
-            | "Name" >> beam.MapTuple(lambda _, parts: result.publish(parts)).with_output_types(str)
-        )
+        written: PCollection[str] = batches | "Write" >> write | "Name" >> CallOnce(result.publish, str)
         return written
 
 
@@ -159,26 +153,26 @@ class _Result:
             self._claimed = True
         return self._encode(batch)
 
-    def publish(self, written: Iterable[WrittenPart | None]) -> str:
+    def publish(self, written: Iterable[WrittenPart]) -> list[str]:
         """Put the parts of this run together in the file; gives its path."""
-        of_run = [part for part in written if part is not None]
+        of_run = list(written)
         parts = sorted(part.path for part in of_run)
         with writing(self._path):
             if parts and not exists(parts[0]):
                 self._require_done(max(part.at for part in of_run))
                 self.publication.release()
-                return self._path
+                return [self._path]
             if parts:
                 self.publication.require_held()
             if self._handed is not None:
                 self.publication.claim()  # a run without changes has not
                 self.output.merge(parts, self._whole, removes=False)  # another attempt may need them
                 self._handed.put(self._whole)
-                return self._path
+                return [self._path]
             with self.publication:
                 self.output.merge(parts, self._whole, removes=False)
                 self.publication.publish([Move(self._whole, self._target)])
-        return self._path
+        return [self._path]
 
     def _move_in(self, moves: list[tuple[str, str]]) -> None:
         """Add the file to those that the commit renames. Raises InputError if another run has taken the path over."""

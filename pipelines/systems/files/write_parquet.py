@@ -15,6 +15,7 @@ from apache_beam.pvalue import PCollection
 
 from beam_joins.errors import InputError
 from beam_joins.keys.opaque import is_opaque
+from beam_joins.pipelines.base.call_once import CallOnce
 from beam_joins.pipelines.base.input_error import writing
 from beam_joins.pipelines.base.paths import absolute, remove, require_file_system
 from beam_joins.pipelines.formats.parquet import opened
@@ -24,7 +25,7 @@ from beam_joins.pipelines.results.publication import Move, Publication, part_nam
 from beam_joins.pipelines.systems.files.parquet_run import RUN, SUFFIX, run_of
 from beam_joins.transforms.connect.checks import text
 from beam_joins.transforms.connect.files import create_file, exists
-from beam_joins.transforms.connect.runs import folder_for
+from beam_joins.transforms.connect.runs import KeptSignatures, folder_for
 from beam_joins.transforms.connect.tables import batches_of_rows
 from beam_joins.values.schema_union import common_schema, conformed
 
@@ -73,14 +74,7 @@ class WriteParquet(beam.PTransform[PCollection[Any], PCollection[str]]):
         if (of_rows := batches_of_rows(batches, "Columns")) is not None:
             batches = of_rows
         result = _Result(self.path, self._schema, self._compression)
-        begin = batches.pipeline | "Begin" >> beam.Create([(0, None)], reshuffle=False).with_output_types(tuple[int, Any])
-        written = batches | "Write" >> beam.ParDo(_WriteBundle(result)).with_output_types(tuple[int, Any])
-        names: PCollection[str] = (
-            (written, begin)
-            | "All" >> beam.Flatten()
-            | "Together" >> beam.GroupByKey()
-            | "Name" >> beam.FlatMapTuple(lambda _, parts: result.publish(parts)).with_output_types(str)
-        )
+        names: PCollection[str] = batches | "Write" >> beam.ParDo(_WriteBundle(result)) | "Name" >> CallOnce(result.publish, str)
         return names
 
 
@@ -103,9 +97,9 @@ class _Result:
         named = schema.with_metadata({**(schema.metadata or {}), RUN: self.publication.run})
         return path, file, pq.ParquetWriter(file, named, compression=self._compression, use_dictionary=worth)
 
-    def publish(self, parts: Iterable[tuple[str, bytes] | None]) -> list[str]:
+    def publish(self, parts: Iterable[tuple[str, bytes]]) -> list[str]:
         """Give the parts of this run their names; gives these."""
-        written = sorted((path, pa.ipc.read_schema(pa.py_buffer(schema))) for path, schema in filter(None, parts))
+        written = sorted((path, pa.ipc.read_schema(pa.py_buffer(schema))) for path, schema in parts)
         names = [part_name(self.prefix, number, len(written), SUFFIX) for number in range(len(written))]
         targets = [absolute(name) for name in names]
         with writing(self.prefix):
@@ -155,7 +149,7 @@ def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         raise InputError(f"{str(error).splitlines()[0]}: the batches do not fit schema=") from error
 
 
-class _WriteBundle(beam.DoFn):
+class _WriteBundle(KeptSignatures):
     """Writes one batch while the next one is made: Arrow encodes and compresses without Python's lock."""
 
     def __init__(self, result: _Result) -> None:
@@ -190,7 +184,7 @@ class _WriteBundle(beam.DoFn):
                 writer.close()
                 file.close()
         for path, _, writer in self._writers:
-            yield at_bundle_end((0, (path, writer.schema.serialize().to_pybytes())))
+            yield at_bundle_end((path, writer.schema.serialize().to_pybytes()))
 
     def teardown(self) -> None:
         self._thread.shutdown()

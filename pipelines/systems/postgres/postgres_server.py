@@ -1,22 +1,21 @@
 """Connects to a PostgreSQL server and queries it about its log and slots; an error of the server is one sentence."""
 
 import logging
-import os
 import re
 import select
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from beam_joins.errors import InputError, Unavailable
 from beam_joins.extras import needs
 from beam_joins.pipelines.formats.envelopes.row_change import lsn
+from beam_joins.pipelines.systems.postgres.sessions import session
 
 with needs("postgres"):
     import psycopg
 
-_CONNECT_SECONDS: Final = 10
 _SESSION: Final = """
     SELECT set_config(name, value, false) FROM (VALUES ('TimeZone', 'UTC'), ('DateStyle', 'ISO'), ('IntervalStyle', 'postgres'),
         ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('statement_timeout', '0'), ('search_path', 'pg_catalog'),
@@ -158,15 +157,9 @@ def _held(conninfo: str, message: str) -> str:
     return f"{held}: {remedy}" if pid else f", as it is locked{held or ' by another session (pg_locks)'}: {remedy}"
 
 
-def connected(conninfo: str, **options: Any) -> Any:
-    """A connection that commits by itself, and writes values in one way."""
-    named = psycopg.conninfo.conninfo_to_dict(conninfo)
-    if "connect_timeout" not in named and "PGCONNECT_TIMEOUT" not in os.environ:
-        options["connect_timeout"] = _CONNECT_SECONDS
-    connection = psycopg.connect(conninfo, autocommit=True, **options)
-    if "replication" not in options:
-        connection.execute(_SESSION)
-    return connection
+def connected(conninfo: str, **options: Any) -> AbstractContextManager[Any]:
+    """A connection within a block, which commits by itself, and writes values in one way."""
+    return session(conninfo, () if "replication" in options else (_SESSION,), **options)
 
 
 def slot_status(connection: Any, slot: str) -> SlotStatus | None:

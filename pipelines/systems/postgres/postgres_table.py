@@ -1,9 +1,8 @@
 """Merges rows into a PostgreSQL table by key and position; an error of the server is one sentence."""
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, LiteralString, TypeVar
@@ -26,6 +25,7 @@ from beam_joins.pipelines.systems.postgres.postgres_target import (
     merged_value,
     unbounded,
 )
+from beam_joins.pipelines.systems.postgres.sessions import end_session, open_session, session
 
 with needs("postgres"):
     import psycopg
@@ -35,9 +35,6 @@ _Written = TypeVar("_Written")
 _STAGED_ROWS: Final = sql.Identifier("beam_joins staged")
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0)
 """Seconds between attempts; a transaction that another one or the server has ended is done again."""
-
-_CONNECT_SECONDS: Final = 10
-"""The longest time of an attempt to connect, in seconds, unless the user says another."""
 _LOCK_TIMEOUT: Final = "SELECT set_config('lock_timeout', '30s', false) WHERE current_setting('lock_timeout') = '0'"
 """The longest wait in one attempt for a row that somebody else has locked, unless the user says another."""
 _SESSION: Final = """
@@ -49,6 +46,7 @@ _SESSION: Final = """
 """A text is one value, whatever the role, the database or the environment are set to; what is committed is on the disk, as the
 state of a run counts it.
 """
+_SETTINGS: Final = (_LOCK_TIMEOUT, _SESSION)
 _SCHEMA: Final = "SELECT to_regnamespace(%s) IS NULL"
 _CREATE: Final = "CREATE TABLE {table} ({columns}, {position} bigint NOT NULL, {deleted} boolean NOT NULL, PRIMARY KEY ({key}))"
 _VIEW: Final = "CREATE VIEW {view} AS SELECT {shown} FROM {table} WHERE NOT {deleted}"
@@ -306,7 +304,7 @@ class PostgresTable:
 
     def _merge(self, pieces: Iterable[bytes], *, anew: bool, last: Mark | None, replaces: int | None) -> Mark:
         if self._connection is None:
-            self._connection, self._looked = self._connected(), None
+            self._connection, self._looked = open_session(self.conninfo, _SETTINGS), None
         connection = self._connection
         with connection.transaction():
             connection.execute(self._sql(_HOLD))
@@ -362,18 +360,13 @@ class PostgresTable:
         self._target = target
 
     def close(self) -> None:
-        """Closes the connection, if it is open."""
+        """Ends the session, if it is open."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.close()
+            end_session(connection)
 
-    def _connected(self) -> Any:
-        is_limited = "connect_timeout" in psycopg.conninfo.conninfo_to_dict(self.conninfo) or "PGCONNECT_TIMEOUT" in os.environ
-        limit: dict[str, Any] = {} if is_limited else {"connect_timeout": _CONNECT_SECONDS}
-        connection = psycopg.connect(self.conninfo, autocommit=True, **limit)
-        connection.execute(_LOCK_TIMEOUT)
-        connection.execute(_SESSION)
-        return connection
+    def _connected(self) -> AbstractContextManager[Any]:
+        return session(self.conninfo, _SETTINGS)
 
     @contextmanager
     def _saying(self, kind: type[InputError], *, retry: bool = False) -> Iterator[None]:

@@ -116,11 +116,11 @@ def read_round(
         confirmed = _usable(connection, slot, before, promoted=promoted)
         if before is not None and counts and not promoted:  # the last run may have been cut off right behind its commit
             _advance(connection, slot, lsn(before["end"]))
-        reader = _Reader(connection, slot, tables, before, RoundFiles(folder, TableFile, ".arrow"), promoted=promoted)
         end = flushed(connection)
         behind = end - confirmed
+        reader = _Reader(connection, slot, tables, before, RoundFiles(folder, TableFile, ".arrow"), promoted=promoted)
         if before is not None:
-            reader.read_changes(lsn(before["end"]), end)
+            reader.read_changes(lsn(before["end"]), end, reader.tables)
         # behind the changes: what is altered later shows in the next round
         now = reader.look()
         if reader.anew:
@@ -245,7 +245,8 @@ class _Reader:
         """The partitions that are read, of tables that are ``anew`` for these alone."""
         self._left_out: set[str] = set()
         """Tables whose changes in the log are not those of the rows that were read."""
-        self._names = frozenset(self.look())
+        self.tables = self.look()
+        self._names = frozenset(self.tables)
 
     def look(self, connection: Any = None) -> dict[str, PublishedTable]:
         """The tables as they are now; those that are not as the last round has left them are read anew.
@@ -270,13 +271,12 @@ class _Reader:
                 self.files.drop(name)
         return tables
 
-    def read_changes(self, begin: int, end: int) -> None:
-        """The transactions of a range."""
+    def read_changes(self, begin: int, end: int, tables: Mapping[str, PublishedTable]) -> None:
+        """The transactions of a range; ``tables`` are those of just now."""
         if self._names <= self._left_out:  # the publication may be younger than the range, which cannot be read then
             return
         with connected(self._slot.conninfo) as catalog:
             types = type_names(catalog)
-            tables = published_tables(catalog, self._slot.publication, [*self._wanted])
             shapes = {each.oid: {each.table.shape, self._shape_before(name)} for name, each in tables.items()}
             keys = {each.oid: key for each, key in zip(tables.values(), self._wanted.values(), strict=True)}
             read = Pgoutput(lambda *of: types[of], {each.oid: each.table for each in tables.values()}, begin, end, shapes, keys)
@@ -329,7 +329,7 @@ class _Reader:
         for attempt in range(_ATTEMPTS):
             with snapshot_of(self._slot) as (end, snapshot), connected(self._slot.conninfo) as connection:
                 if begin is not None:
-                    self.read_changes(begin, end)
+                    self.read_changes(begin, end, published_tables(connection, self._slot.publication, [*self._wanted]))
                     begin = end
                 mark: dict[str, int] | None = None
                 with connection.transaction():

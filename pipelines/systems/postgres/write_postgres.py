@@ -12,6 +12,7 @@ import pyarrow as pa
 from apache_beam.pvalue import PCollection, PDone
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.base.call_once import CallOnce
 from beam_joins.pipelines.results.merge_once import MergedTable
 from beam_joins.pipelines.results.run_mark import Mark, MarkFile, NotAsLeft, RunMark, rows_replaced
 from beam_joins.pipelines.results.table_columns import TableColumns
@@ -19,7 +20,7 @@ from beam_joins.pipelines.systems.postgres.postgres_forms import require_names
 from beam_joins.pipelines.systems.postgres.postgres_table import PostgresTable, checked_conninfo
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.connect.checks import choice, columns, flag, require_global, require_tables, text
-from beam_joins.transforms.connect.runs import StateFolder, before_run, folder_for, label_of
+from beam_joins.transforms.connect.runs import KeptSignatures, StateFolder, before_run, folder_for, label_of
 from beam_joins.transforms.connect.tables import TableType, begins_anew, in_batches, table_type
 
 __all__ = ["WritePostgres"]
@@ -127,14 +128,7 @@ class WritePostgres(beam.PTransform[PCollection[Any], PDone]):
             _ = batches | "Merge" >> beam.ParDo(_MergeBundles(into))
             return PDone(table.pipeline)
         run = _MergeRun(replace(into, is_marked=left is not None), left, anew)
-        begin = table.pipeline | "Begin" >> beam.Create([(0, b"")], reshuffle=False).with_output_types(tuple[int, bytes])
-        lines = batches | "Lines" >> beam.Map(run.lines).with_output_types(tuple[int, bytes])
-        _ = (
-            (lines, begin)
-            | "All" >> beam.Flatten()
-            | "Together" >> beam.GroupByKey()
-            | "Merge" >> beam.MapTuple(run.merge).with_output_types(None)
-        )
+        _ = batches | "Merge" >> CallOnce(run.merge, None, each=run.lines)
         return PDone(table.pipeline)
 
     def merged(self, of_table: TableType) -> MergedTable:
@@ -200,11 +194,11 @@ class _MergeRun:
     left: MarkFile | None
     anew: int | None
 
-    def lines(self, batch: ChangeBatch) -> tuple[int, bytes]:
+    def lines(self, batch: ChangeBatch) -> bytes:
         """The lines of a batch."""
-        return 0, self.into.lines(self.into.columns.of(batch))
+        return self.into.lines(self.into.columns.of(batch))
 
-    def merge(self, _: int, lines: Iterable[bytes]) -> None:
+    def merge(self, lines: Iterable[bytes]) -> tuple[()]:
         """Merge all lines, and leave the mark of the run."""
         last = None if self.left is None or self.anew is not None else self.left.last
         try:
@@ -215,9 +209,10 @@ class _MergeRun:
             self.into.close()
         if self.left is not None:
             self.left.put(mark)
+        return ()
 
 
-class _MergeBundles(beam.DoFn):
+class _MergeBundles(KeptSignatures):
     """Merges the changes of bundles as they come."""
 
     def __init__(self, into: PostgresTable) -> None:

@@ -12,6 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_joins.coders.change_batch import ChangeBatchCoder
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_files import BlockFolder
+from beam_joins.transforms.engine.construction.kept_signatures import KeptSignatures
 from beam_joins.transforms.engine.construction.runner_abilities import abilities
 from beam_joins.transforms.engine.stages.replay_options import blocks_for
 
@@ -33,7 +34,7 @@ class LaidBatches:
             self._folder.free([element])
 
 
-class _Lay(beam.DoFn):
+class _Lay(KeptSignatures):
     """Batches to references to them, or to small ones as they are encoded, which begin with the length of a part."""
 
     def __init__(self, folder: BlockFolder) -> None:
@@ -52,7 +53,7 @@ class _Lay(beam.DoFn):
         return self._written
 
 
-class _Take(beam.DoFn):
+class _Take(KeptSignatures):
     def __init__(self, folder: BlockFolder) -> None:
         self._laid = LaidBatches(folder)
 

@@ -17,6 +17,7 @@ from beam_joins.keys.opaque import KEYS, VALUES, is_opaque, opaque_values, pytho
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import timestamped
 from beam_joins.transforms.engine.construction.input_checks import MAKE_A_TABLE
+from beam_joins.transforms.engine.construction.kept_signatures import KeptSignatures
 from beam_joins.transforms.engine.construction.table_type import (
     NOT_KNOWN_WINDOWED,
     TableType,
@@ -76,7 +77,7 @@ def _windowed(keys: Sequence[Windowed[Any]], coder: KeyCoder) -> pa.Array:
     return windowed_keys(coder.column([key.key for key in keys], "the key"), *bounds)
 
 
-class _Batches(beam.DoFn):
+class _Batches(KeptSignatures):
     """Collects the changes of a bundle, and lets batches pass in columns of the types that are known."""
 
     def __init__(self, of_table: TableType) -> None:

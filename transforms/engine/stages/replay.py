@@ -31,6 +31,7 @@ from beam_joins.transforms.engine.blocks.block_writer import BAD, DROPPED, MAIN,
 from beam_joins.transforms.engine.blocks.emitter import Emitter
 from beam_joins.transforms.engine.blocks.observed_kinds import Check
 from beam_joins.transforms.engine.construction.fingerprints import label_of
+from beam_joins.transforms.engine.construction.kept_signatures import KeptSignatures
 from beam_joins.transforms.engine.resumed.resumed_turn import ResumedTurn, observed
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.stages.partitions import CORES, growing_partitions, partition_count, range_count
@@ -71,7 +72,7 @@ does not look at it.
 """
 
 
-class BundleDoFn(beam.DoFn):
+class BundleDoFn(KeptSignatures):
     """A DoFn with one writer for a bundle; the writer is flushed at the end of the bundle."""
 
     def __init__(self, emitter: Emitter) -> None:

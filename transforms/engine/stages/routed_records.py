@@ -19,6 +19,7 @@ from beam_joins.keys.key_columns import Bools, Ints
 from beam_joins.keys.opaque import python_values
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.construction.arrow_input import struct_of
+from beam_joins.transforms.engine.construction.kept_signatures import KeptSignatures
 from beam_joins.transforms.engine.stages.replay import Route
 from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.values.copying import copied
@@ -247,7 +248,7 @@ class _Elements(NamedTuple):
     times: Ints
 
 
-class _Collect(beam.DoFn):
+class _Collect(KeptSignatures):
     """Collects the elements of a bundle; all are in the global window."""
 
     def start_bundle(self) -> None:

@@ -14,6 +14,7 @@ from beam_joins.elements.change import two_changes
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.engine.blocks.block_writer import MAIN
 from beam_joins.transforms.engine.construction.input_checks import require_one_order
+from beam_joins.transforms.engine.construction.kept_signatures import ForEach
 from beam_joins.transforms.engine.construction.table_type import TableType, as_table, physical_of, table_type
 from beam_joins.transforms.engine.stages.changelog_operator import LATE, ROWS, upserts
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
@@ -43,7 +44,7 @@ def prepared(table: PCollection[Any], label: str = "Table", *, needs: Needs) -> 
     ``label`` names the steps.
     """
     if needs == "final":
-        finals = prepared(table, needs="whole") | label >> beam.FlatMap(_finals)
+        finals = prepared(table, needs="whole") | label >> beam.ParDo(ForEach(_finals))
         finals.element_type = ChangeBatch
         return as_table(finals, table_type(table), physical_of(table)._replace(form="final"))
     if needs == "turns" and has_one_turn(table):

@@ -15,6 +15,7 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_joins.errors import InputError
 from beam_joins.transforms.engine.blocks.block_writer import BlockWriter, timestamped
 from beam_joins.transforms.engine.blocks.emitter import Emitter
+from beam_joins.transforms.engine.construction.kept_signatures import KeptSignatures
 from beam_joins.transforms.engine.turns.operator import Turn
 from beam_joins.transforms.engine.turns.partition_turn import NoStates, PartitionTurn
 from beam_joins.transforms.engine.turns.ticks import WaitingDoFn
@@ -83,7 +84,7 @@ class _Replaying:
         return self._emitter.emit((to, timestamped(block, self._fires.micros)) for to, block, _ in self._writer.flush())
 
 
-class GroupedTurns(_Replaying, beam.DoFn):
+class GroupedTurns(_Replaying, KeptSignatures):
     """Replays partitions whose blocks are grouped."""
 
     def process(self, grouped: tuple[int, Iterable[bytes]]) -> Iterator[Any]:

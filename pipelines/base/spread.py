@@ -1,10 +1,14 @@
 """Spread: the elements of a list, each for whichever worker is free."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import apache_beam as beam
 from apache_beam.pvalue import PBegin, PCollection
+
+from beam_joins.transforms.connect.runs import ForEach
 
 T = TypeVar("T")
 
@@ -25,19 +29,11 @@ class Spread(beam.PTransform[PBegin, PCollection[T]], Generic[T]):
 
     def expand(self, begin: PBegin) -> PCollection[T]:
         """Apply the transform."""
-        listed = beam.ParDo(_Listed(self._elements)).with_output_types(beam.typehints.KV[int, self._kind])
-        each = beam.FlatMap(_each).with_output_types(self._kind)
+        listed = beam.ParDo(ForEach(partial(_listed, self._elements))).with_output_types(beam.typehints.KV[int, self._kind])
+        each = beam.ParDo(ForEach(itemgetter(1))).with_output_types(self._kind)
         spread: PCollection[T] = begin | "Begin" >> beam.Impulse() | "List" >> listed | "Spread" >> beam.GroupByKey() | "Each" >> each
         return spread
 
 
-class _Listed(beam.DoFn):
-    def __init__(self, elements: Callable[[], Iterable[Any]]) -> None:
-        self._elements = elements
-
-    def process(self, element: bytes) -> Iterator[tuple[int, Any]]:
-        yield from enumerate(self._elements())
-
-
-def _each(numbered: tuple[int, Iterable[Any]]) -> Iterable[Any]:
-    return numbered[1]
+def _listed(elements: Callable[[], Iterable[Any]], _: bytes) -> Iterable[tuple[int, Any]]:
+    return enumerate(elements())
