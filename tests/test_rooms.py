@@ -52,7 +52,7 @@ BELOW_IN_ENGINE = {
     "engine/files": set[str](),
     "engine/construction": set[str](),
     "engine/blocks": {"engine/files", "engine/construction"},
-    "engine/turns": {"engine/blocks"},
+    "engine/turns": {"engine/construction", "engine/blocks"},
     "engine/unbounded": {"engine/blocks", "engine/turns"},
     "engine/resumed": {"engine/files", "engine/construction", "engine/blocks", "engine/turns"},
     "engine/stages": {f"engine/{room}" for room in ("construction", "blocks", "turns", "unbounded", "resumed")},

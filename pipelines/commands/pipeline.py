@@ -33,7 +33,7 @@ from beam_joins.transforms.connect.runs import (
     ReplayOptions,
     StateFolder,
     empty_pipeline,
-    growing_partitions,
+    grown_partitions,
     suggested_partitions,
     tell_no_drops,
 )
@@ -81,9 +81,8 @@ def built_pipeline(
 ) -> Built:
     """The pipeline up to its result; with a folder it goes on where the last run ended."""
     replay = options.view_as(ReplayOptions)
-    if folder is None or folder.partitions is None:  # else as many as in the runs before
-        suggested = suggested_partitions if folder is None else growing_partitions
-        replay.beam_joins_partitions = replay.beam_joins_partitions or suggested(sum(changelog.bytes for changelog in job.changelogs))
+    if replay.beam_joins_partitions is None:
+        replay.beam_joins_partitions = _partitions(sum(changelog.bytes for changelog in job.changelogs), folder)
     if job.read_again:
         replay.beam_joins_changed = "rebuild"
     pipeline = empty_pipeline(options)
@@ -104,6 +103,13 @@ def built_pipeline(
         facts.append(dropped)
     finals = result | "Latest" >> LatestTable() if any(output.records.of_finals for output in outputs) else None
     return Built(pipeline, result, finals, facts, frozenset(anew))
+
+
+def _partitions(size: int, folder: StateFolder | None) -> int:
+    """The number of partitions for input of so many bytes."""
+    if folder is None:
+        return suggested_partitions(size)
+    return grown_partitions(max(size, folder.bytes), folder.partitions)
 
 
 def written(

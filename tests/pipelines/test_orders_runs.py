@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from beam_joins import StateFolder
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
+from beam_joins.transforms.engine.stages import partitions
 from tests.pipelines.history import BOTH, FORMATS, IN_RUNS, arrive, changes, cut, records, tree
 from tests.pipelines.naive_orders import Row, in_order
 from tests.pipelines.orders_run import GOOD, Run, changes_in, naive, numbers, one_sentence
@@ -63,6 +65,22 @@ def test_the_files_of_several_runs_are_byte_for_byte_that_of_one_run(
     positions = [change["position"] for change in changes()]
     assert positions == sorted(positions)
     assert positions
+
+
+def test_a_state_that_grows_has_more_partitions_and_its_runs_give_the_bytes_of_one(
+    run: Run, small: SampleFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = list[int | None]()
+    for number, piece in enumerate(cut(small, 3), 1):
+        monkeypatch.setattr(partitions, "GROWING_WORTHWHILE_BYTES", 1 << 30 if number == 1 else 1)
+        arrive(number, piece)
+        assert run(*BOTH).code == 0
+        counts.append(StateFolder.summary(IN_RUNS[-1]).partitions)
+    assert counts == [1, partitions.GROWING_PARTITIONS, partitions.GROWING_PARTITIONS]
+    assert run(*IN_RUNS[:-1], "other", "--changes", "once", "--latest", "once/latest.jsonl").code == 0
+    together = b"".join(path.read_bytes() for path in sorted(Path("out/changes").iterdir()))
+    assert together == Path("once/changes-000001.jsonl").read_bytes()
+    assert Path("out/latest.jsonl").read_bytes() == Path("once/latest.jsonl").read_bytes()
 
 
 def test_without_new_files_nothing_is_touched(run: Run, small: SampleFiles) -> None:

@@ -9,7 +9,7 @@ from beam_joins.transforms.engine.resumed.manifest import schema_text, text_sche
 from beam_joins.transforms.engine.resumed.state_files import Handed, StateFiles
 from beam_joins.transforms.engine.resumed.state_folder import StateFolder
 from beam_joins.transforms.engine.resumed.state_rows import StoredTable
-from beam_joins.transforms.engine.stages.partitions import growing_partitions, suggested_partitions
+from beam_joins.transforms.engine.stages.partitions import grown_partitions, suggested_partitions
 from beam_joins.transforms.engine.stages.replay_options import ReplayOptions, folder_for
 from beam_joins.transforms.engine.untaken_drops import drops_in_words, drops_of, step_named, tell_drops, tell_no_drops
 
@@ -29,7 +29,7 @@ __all__ = [
     "drops_of",
     "empty_pipeline",
     "folder_for",
-    "growing_partitions",
+    "grown_partitions",
     "keep_views",
     "label_of",
     "schema_text",

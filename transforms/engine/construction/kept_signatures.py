@@ -39,7 +39,7 @@ class KeptSignatures(beam.DoFn):
 
     def infer_output_type(self, input_type: Any) -> Any:
         """The type of the elements that it gives where nobody declares one: Beam would interpret its code."""
-        return Any
+        return beam.typehints.Any
 
     def _inspect_process(self) -> Any:
         return _arguments(self._class, "process")

@@ -53,6 +53,11 @@ class Remembered(NamedTuple):
         """Whether there were any rows."""
         return bool(self.columns or self.notes or self.partitions)
 
+    @property
+    def described(self) -> list[Described]:
+        """All files of their states."""
+        return [file for parts in self.partitions.values() for _, described in parts for file in files_of(described)]
+
 
 class Manifest(NamedTuple):
     """The contents of a manifest: ``run`` is the number of the last run, ``inputs`` the progress of readers;
@@ -78,9 +83,7 @@ class Manifest(NamedTuple):
     @property
     def described(self) -> list[Described]:
         """All files that it names."""
-        partitions = (parts for each in self.stages.values() for parts in each.partitions.values())
-        of_stages = [file for parts in partitions for _, described in parts for file in files_of(described)]
-        return [*of_stages, *self.kept.values()]
+        return [*(file for each in self.stages.values() for file in each.described), *self.kept.values()]
 
 
 class TurnEnded(NamedTuple):

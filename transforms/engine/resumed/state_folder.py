@@ -147,6 +147,11 @@ class StateFolder:
         """The largest event time of the runs that were committed, in microseconds."""
         return largest(*(each.latest for each in self._before.stages.values()))
 
+    @property
+    def bytes(self) -> int:
+        """The bytes of the largest state of a stage that the runs before have left."""
+        return max((sum(file["bytes"] for file in each.described) for each in self._before.stages.values()), default=0)
+
     def __enter__(self) -> Self:
         """The folder, locked."""
         return self

@@ -26,18 +26,35 @@ GROWING_PARTITIONS = max(4, CORES)
 number, and each partition costs every run some time.
 """
 
+GROWING_WORTHWHILE_BYTES = 16 << 20
+"""The least bytes that a partition should have in many runs."""
+
 GROWING_BYTES = 512 << 20
 """The most bytes of input that a partition should have in the first of many runs; its state is in parts."""
 
 
-def growing_partitions(input_bytes: int) -> int:
-    """The number of partitions for many runs, by the bytes of input of the first run: few, as each costs
+def growing_partitions(input_bytes: int | None) -> int:
+    """The number of partitions for many runs, by the bytes of an input of the first run: few, as each costs
     every later run some time.
 
-    >>> growing_partitions(0) == GROWING_PARTITIONS, growing_partitions(100 << 30)
+    >>> growing_partitions(0) == growing_partitions(None) == GROWING_PARTITIONS, growing_partitions(100 << 30)
     (True, 200)
     """
-    return max(GROWING_PARTITIONS, -(-input_bytes // GROWING_BYTES))
+    return max(GROWING_PARTITIONS, -(-(input_bytes or 0) // GROWING_BYTES))
+
+
+def grown_partitions(size: int, before: int | None = None) -> int:
+    """The number of partitions for many runs where ``size`` is that of the state, or of the whole input of this run, if it has more
+    bytes: fewer for small ones. Of a state which had ``before`` it is the same, or twice as large at least, as all of the state is
+    distributed anew then; a state that is large has more parts in place of more partitions.
+
+    >>> grown_partitions(1 << 20), grown_partitions(100 << 30), grown_partitions(40 << 20, 1), grown_partitions(1 << 20, 300)
+    (1, 200, 2, 300)
+    """
+    worthwhile = max(1, min(GROWING_PARTITIONS, size // GROWING_WORTHWHILE_BYTES))
+    if before is None:
+        return worthwhile if worthwhile < GROWING_PARTITIONS else growing_partitions(size)
+    return worthwhile if worthwhile >= 2 * before else before
 
 
 def suggested_partitions(input_bytes: int) -> int:

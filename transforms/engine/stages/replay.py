@@ -152,7 +152,7 @@ class Stage(beam.PTransform[Any, Any]):
         asked_for, folder = pcoll.pipeline.options.view_as(ReplayOptions).beam_joins_partitions, folder_for(pcoll)
         if folder is not None:
             return folder.partition_count(
-                asked_for, partition_count(growing_partitions(self._size or 0) if asked_for is None else asked_for)
+                asked_for, partition_count(growing_partitions(self._size) if asked_for is None else asked_for)
             )
         if asked_for is None and pcoll.pipeline.options.view_as(StandardOptions).streaming:
             asked_for = CORES  # each turn sends blocks from every partition to every other

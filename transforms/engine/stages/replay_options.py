@@ -40,8 +40,8 @@ class ReplayOptions(PipelineOptions):
             metavar="N",
             help="in how many partitions at most input is replayed; no result depends on it, only time and memory do"
             f" (default: one for each {PARTITION_BYTES >> 20} MB of input, {DEFAULT_PARTITIONS} where its size is not known; in a new"
-            f" folder of a state {GROWING_PARTITIONS} or more, then as in the run before; with --streaming the number of cores,"
-            f" {CORES})",
+            f" folder of a state {GROWING_PARTITIONS} or more, then as in the run before, and in commands fewer while the state is"
+            f" small; with --streaming the number of cores, {CORES})",
         )
         parser.add_argument(
             "--beam_joins_broadcast_bytes",
@@ -121,7 +121,7 @@ def require_options(pipeline: Pipeline) -> None:
     """Raise ``ValueError`` for an option of a pipeline that begins as those of the engine, and is none of them: Beam ignores it."""
     if getattr(pipeline, _READ, False):
         return
-    names = [name.removeprefix(_PREFIX) for name in PipelineOptions([]).get_all_options() if name.startswith(_PREFIX)]
+    names = _names()
     for option in pipeline.options.get_all_options(retain_unknown_options=True):
         name = option.removeprefix(_PREFIX)
         if option.startswith(_PREFIX) and name not in names:
@@ -129,6 +129,12 @@ def require_options(pipeline: Pipeline) -> None:
             hint = f"do you mean --{_PREFIX}{meant[0]}?" if meant else f"choose among {', '.join(f'--{_PREFIX}{n}' for n in names)}"
             raise ValueError(f"there is no option --{option}: {hint}")
     setattr(pipeline, _READ, True)
+
+
+@cache
+def _names() -> list[str]:
+    """The names of the engine's options without their beginning."""
+    return [name.removeprefix(_PREFIX) for name in PipelineOptions([]).get_all_options() if name.startswith(_PREFIX)]
 
 
 def folder_for(pcoll: PCollection[Any] | PBegin) -> StateFolder | None:
