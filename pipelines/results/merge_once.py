@@ -5,7 +5,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import apache_beam as beam
@@ -225,7 +224,9 @@ class MergeOnce(beam.PTransform[PCollection[Any], PCollection[int]], ABC):
             if anew:
                 before_run(pcoll.pipeline, replaced.set)
         routed = in_batches(pcoll) | "By key" >> Route(_last_rows, to=(_ROWS,))
-        merge = CallOnce(partial(merged.merge, anew=anew, left=left), int, each=merged.part)
+        merge = CallOnce(
+            lambda written: [merged.merge(written, anew=anew, left=left)], int, each=lambda partition: merged.part(partition[1])
+        )
         versions: PCollection[int] = routed[_ROWS] | "Of a partition" >> beam.GroupByKey() | "Merge" >> merge
         return versions
 
@@ -276,11 +277,11 @@ class MergeOfRun:
     application: str
     number: int | None
 
-    def part(self, partition: tuple[int, Iterable[bytes]]) -> bytes:
-        """The last changes of a partition's rows, in blocks, as an Arrow stream, in the order of their keys' encodings, however
-        they arrived.
+    def part(self, blocks: Iterable[bytes]) -> bytes:
+        """The last changes of a partition's rows as an Arrow stream, in the order of their keys' encodings,
+        however they arrived.
         """
-        return self.part_of(read_blocks(partition[1])[_ROWS])
+        return self.part_of(read_blocks(blocks)[_ROWS])
 
     def part_of(self, rows: pa.Table) -> bytes:
         """The last of these changes of each row."""
@@ -298,7 +299,7 @@ class MergeOfRun:
             writer.write_batch(batch)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
-    def merge(self, written: Iterable[bytes], *, anew: bool = False, left: MarkFile | None = None) -> list[int]:
+    def merge(self, written: Iterable[bytes], *, anew: bool = False, left: MarkFile | None = None) -> int:
         """Merges the parts, unless this run has done so, or writes them ``anew``, in place of all rows; gives the version of
         the table. ``left``: where the table has to have the mark that the last run has left, and that of this run is put.
         """
@@ -308,7 +309,7 @@ class MergeOfRun:
             raise InputError(f"{error}: write to another table, with an empty state") from error
         if left is not None:
             left.put(mark)
-        return [version]
+        return version
 
     def marked(self, written: Iterable[bytes], *, anew: bool, last: Mark | None) -> tuple[int, Mark | None]:
         """The same, beside the mark of this run; raises NotAsLeft for a table without that of the ``last`` one."""

@@ -4,6 +4,7 @@ the next one.
 
 import os
 from collections.abc import Iterable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,7 @@ def test_to_publish_a_second_time_succeeds_and_changes_nothing(
 ) -> None:
     publish, files = result.publish, list[dict[str, bytes]]()
 
+    @wraps(publish)
     def twice(self: Any, parts: Iterable[Any]) -> Any:
         several = list(parts)
         for _ in range(2):
@@ -95,8 +97,9 @@ def test_the_file_of_an_earlier_run_is_not_taken_for_that_of_a_run_whose_parts_a
     (path,) = visible()
     os.utime(path, ns=(0, before := os.stat(path).st_mtime_ns - 60_000_000_000))
 
+    @wraps(publish)
     def elsewhere(self: Any, parts: Iterable[Any]) -> Any:
-        return publish(self, [part and part._replace(path=f"{part.path}-elsewhere") for part in parts])
+        return publish(self, [part._replace(path=f"{part.path}-elsewhere") for part in parts])
 
     monkeypatch.setattr(write_changelog._Result, "publish", elsewhere)
     assert writer.run() in (1, 2)
