@@ -1,6 +1,7 @@
 """MapTable: replaces the values of a table, and its keys."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -35,6 +36,7 @@ from beam_joins.transforms.engine.stages.each_value import each_value, refusing,
 from beam_joins.transforms.engine.stages.foreign_keys import keys_like, one_reference
 from beam_joins.transforms.engine.stages.incoming_tables import in_batches
 from beam_joins.transforms.engine.stages.replay import Replay, Route
+from beam_joins.transforms.engine.stages.stage_functions import StageFunctions
 from beam_joins.transforms.engine.stages.table_forms import prepared
 from beam_joins.transforms.engine.stages.table_rows import changes_in_python
 from beam_joins.transforms.engine.transform_outputs import MakesTable
@@ -116,15 +118,12 @@ class MapTable(MakesTable[TableInput]):
         called, write = functions.function("fn", self._fn, fresh=True), column_writer("fn", self._schema)
         if isinstance(called, vectorized):
             value: Any = _type_given(called, of_table.value_column)
+            return self._with_values(pvalue, partial(_in_columns, called, value), value)
+        value = Any if self._schema is None else type_of_schema(self._schema)
 
-            def mapped_values(batch: ChangeBatch) -> pa.Array:
-                return exact_cast(by_row("fn", called, batch.values), value, ValuePlace("fn"))
-        else:
-            value = Any if self._schema is None else type_of_schema(self._schema)
-
-            def mapped_values(batch: ChangeBatch) -> pa.Array:
-                refused = refusing(batch, of_table, functions, "fn") if functions.handles_any else None
-                return write(each_value(batch, of_table, functions, called), refused)
+        def mapped_values(batch: ChangeBatch) -> pa.Array:
+            refused = refusing(batch, of_table, functions, "fn") if functions.handles_any else None
+            return write(each_value(batch, of_table, functions, called), refused)
 
         return self._with_values(pvalue, mapped_values, value)
 
@@ -142,15 +141,7 @@ class MapTable(MakesTable[TableInput]):
         return self._with_values(pvalue, mapped_values, made.type)
 
     def _with_values(self, pvalue: PCollection[Any], values_of: Callable[[ChangeBatch], pa.Array], value: Any) -> PCollection[Any]:
-        of_table, functions = table_type(pvalue), self.handling.functions
-
-        def mapped(batch: ChangeBatch) -> Iterator[Any]:
-            values = values_of(batch)
-            result = with_values(batch, values, valid(values), keeps_nothing=True)
-            if len(result):
-                yield result
-            yield from functions.take()
-
+        of_table, mapped = table_type(pvalue), partial(_mapped, values_of, self.handling.functions)
         run = beam.ParDo(ForEach(mapped)).with_output_types(ChangeBatch)
         table = self.handling.apply("Map", run, in_batches(pvalue))
         table.element_type = ChangeBatch
@@ -191,6 +182,18 @@ class MapTable(MakesTable[TableInput]):
         key = Any if is_opaque(keys.type) else keys.type
         made = TableType(key, of_table.value, of_table.order, key_names=key_names_of(self._key))
         return as_table(replayed[MAIN], made, WHOLE), self.all_dropped(routed)
+
+
+def _in_columns(called: Any, value: pa.DataType, batch: ChangeBatch) -> pa.Array:
+    return exact_cast(by_row("fn", called, batch.values), value, ValuePlace("fn"))
+
+
+def _mapped(values_of: Callable[[ChangeBatch], pa.Array], functions: StageFunctions, batch: ChangeBatch) -> Iterator[Any]:
+    values = values_of(batch)
+    result = with_values(batch, values, valid(values), keeps_nothing=True)
+    if len(result):
+        yield result
+    yield from functions.take()
 
 
 def _nothing(batch: Any) -> tuple[Dropped, ...]:

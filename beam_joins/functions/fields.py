@@ -1,6 +1,7 @@
 """Fields of records as users name them: by a name, by several names, or by a function."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -75,12 +76,12 @@ def getter(
         raise ValueError(f"{option}={spec!r}: give a field name{'' if one else ', a list of field names,'} or a function {of}")
     if isinstance(spec, str):
         return OfField(spec)
+    return partial(_values_of, names)
 
-    def get(record: Any) -> tuple[Any, ...] | None:
-        values = tuple([field(record, name) for name in names])
-        return None if None in values else values
 
-    return get
+def _values_of(names: Sequence[str], record: Any) -> tuple[Any, ...] | None:
+    values = tuple([field(record, name) for name in names])
+    return None if None in values else values
 
 
 def of_row(option: str, spec: Fields | Callable[[Any, Any], Any], *, one: bool = False) -> Callable[[Any, Any], Any]:
@@ -151,16 +152,16 @@ def delete_getter(spec: Deleting) -> Callable[[Any], Any]:
     (name,) = names_in(spec)
     if deletes is not None:
         return OfField(name, deletes)
+    return OfField(name, partial(_flag, name))
 
-    def flag(value: Any) -> bool:
-        if not isinstance(value, bool | None):
-            raise ValueError(
-                f"apply_as_deletes={name!r}: the field should be true or false, but is {value!r}: name the values that mean delete,"
-                f" as in {{{name!r}: ['d']}}, or give a function of the record"
-            )
-        return bool(value)
 
-    return OfField(name, flag)
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | None):
+        raise ValueError(
+            f"apply_as_deletes={name!r}: the field should be true or false, but is {value!r}: name the values that mean delete,"
+            f" as in {{{name!r}: ['d']}}, or give a function of the record"
+        )
+    return bool(value)
 
 
 def deletes_of(spec: Any) -> Deletes | None:

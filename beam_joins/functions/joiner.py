@@ -1,6 +1,8 @@
 """Turns a user's joiner into a function of columns: one of records, a vectorized one, or column expressions."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,7 +142,7 @@ def joiner_in_columns(
         return _by_column(_expressions(joiner, types, names, option), types, of_any_rows=True)
     if isinstance(joiner, vectorized):
         function = functions.function("joiner", joiner)
-        return _by_column(lambda *values: function(*map(batch_of, values)), types)
+        return _by_column(partial(_called_with_batches, function), types)
     if callable(joiner):
         few = f"the {' and the '.join(names)} value"
         require_takes("joiner", joiner, len(names), few if len(names) <= len(SIDES) else f"the values of {', '.join(names)}")
@@ -173,19 +175,7 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], 
     """The join of a function of the values of each side; ``of_any_rows`` says that it may be called for tombstones too, which
     saves a copy of its results.
     """
-
-    def join(pairs: Pairs) -> pa.Array:
-        columns = pairs.columns(len(types))
-        asked = np.logical_or.reduce([index >= 0 for _, index in columns])
-        called = np.ones_like(asked) if of_any_rows else asked
-        gathered = [gather(values, index[called]) for values, index in columns]
-        values = values_of(joiner(*gathered), len(gathered[0]))
-        if asked.all():
-            return values
-        if of_any_rows:
-            return pa.StructArray.from_arrays(values.flatten(), fields=list(values.type), mask=pa.array(~asked))
-        return gather(values, np.where(asked, np.cumsum(asked) - 1, -1))
-
+    join = partial(_joined_by_column, joiner, len(types), of_any_rows)
     if any(kind is None for kind in types):
         return TypedJoin(join, None)
     with called_with_no_rows():
@@ -193,26 +183,39 @@ def _by_column(joiner: Callable[..., Any], types: Sequence[pa.DataType | None], 
     return TypedJoin(join, kind)
 
 
-def _expressions(
-    columns: Mapping[Any, Any], types: Sequence[pa.DataType | None], sides: Sequence[str], option: str
-) -> Callable[..., dict[str, Any]]:
-    """A function that evaluates column expressions on the values of each side; raises ``ValueError`` for anything else, or for
+def _joined_by_column(joiner: Callable[..., Any], sides: int, of_any_rows: bool, pairs: Pairs) -> pa.Array:
+    columns = pairs.columns(sides)
+    asked = np.logical_or.reduce([index >= 0 for _, index in columns])
+    called = np.ones_like(asked) if of_any_rows else asked
+    gathered = [gather(values, index[called]) for values, index in columns]
+    values = values_of(joiner(*gathered), len(gathered[0]))
+    if asked.all():
+        return values
+    if of_any_rows:
+        return pa.StructArray.from_arrays(values.flatten(), fields=list(values.type), mask=pa.array(~asked))
+    return gather(values, np.where(asked, np.cumsum(asked) - 1, -1))
+
+
+def _called_with_batches(function: Callable[..., Any], *values: pa.Array) -> Any:
+    return function(*map(batch_of, values))
+
+
+def _expressions(columns: Mapping[Any, Any], types: Sequence[pa.DataType | None], sides: Sequence[str], option: str) -> "_Expressions":
+    """The columns that are given as expressions of the values of each side; raises ``ValueError`` for anything else, or for
     a column that does not exist.
     """
     if not columns:
         raise ValueError(f"{option}={{}}: give at least one column")
-    plain: dict[str, tuple[int, str]] = {}
-    whole: dict[str, int] = {}
-    derived: dict[str, Expression] = {}
+    made = _Expressions(list(columns), list(sides), option, {}, {}, {})
     empty = [None if kind is None else batch_of(pa.nulls(0, kind)) for kind in types]
     for name, column in columns.items():
         side, dot, field = column.partition(".") if isinstance(column, str) else ("", "", "")
         if isinstance(column, EXPRESSIONS):
-            derived[name] = column
+            made.derived[name] = column
         elif column in sides:
-            whole[name] = sides.index(column)
+            made.whole[name] = sides.index(column)
         elif side in sides and dot and field:
-            plain[name] = sides.index(side), field
+            made.plain[name] = sides.index(side), field
             if (rows := empty[sides.index(side)]) is not None:
                 _column(rows, side, field, option)
         else:
@@ -221,17 +224,31 @@ def _expressions(
             raise ValueError(
                 f'{option}={{{name!r}: {column!r}}}: give {choices} or {an_expression}; "{sides[-1]}" alone is the whole value'
             )
+    return made
 
-    def evaluate(*values: pa.Array) -> dict[str, Any]:
+
+@dataclass(frozen=True)
+class _Expressions:
+    """The function that evaluates columns on the values of each side: ``plain`` columns of them, ``whole`` values, and those that
+    are ``derived``.
+    """
+
+    names: list[str]
+    sides: list[str]
+    option: str
+    plain: dict[str, tuple[int, str]]
+    whole: dict[str, int]
+    derived: dict[str, Expression]
+
+    def __call__(self, *values: pa.Array) -> dict[str, Any]:
+        """The columns by their names."""
         batches = [*map(batch_of, values)]
-        arrays = {name: _column(batches[side], sides[side], field, option) for name, (side, field) in plain.items()}
-        arrays |= {name: values[side] for name, side in whole.items()}
-        if derived:
-            rows = pa.table([batch.to_struct_array() for batch in batches], names=list(sides))
-            arrays |= evaluated(option, derived, rows)
-        return {name: arrays[name] for name in columns}
-
-    return evaluate
+        arrays = {name: _column(batches[side], self.sides[side], field, self.option) for name, (side, field) in self.plain.items()}
+        arrays |= {name: values[side] for name, side in self.whole.items()}
+        if self.derived:
+            rows = pa.table([batch.to_struct_array() for batch in batches], names=self.sides)
+            arrays |= evaluated(self.option, self.derived, rows)
+        return {name: arrays[name] for name in self.names}
 
 
 def _column(batch: pa.RecordBatch, side: str, field: str, option: str) -> pa.Array:

@@ -92,7 +92,7 @@ class Functions:
         if isinstance(value, of_expression):  # its errors need no function's name
             return value
         if isinstance(value, vectorized):
-            return vectorized(self._of_batches(option, value.function))
+            return vectorized(partial(self._of_batches, option, value.function))
         if called is None or callable(value):
             called = value
         if not callable(called) or not (callable(value) or self._exc_class):
@@ -149,12 +149,9 @@ class Functions:
         element = record, (type(error).__name__, str(error), traceback.format_exception(error))
         self._bad.append((element, timestamp))
 
-    def _of_batches(self, option: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*batches: pa.RecordBatch) -> Any:
-            try:
-                return function(*batches)
-            except Exception as error:
-                rows = " and ".join(f"{len(batch)} rows of {', '.join(batch.schema.names)}" for batch in batches)
-                raise failure(self._label, f"{option} (vectorized, for {rows})", error, ()) from error
-
-        return call
+    def _of_batches(self, option: str, function: Callable[..., Any], *batches: pa.RecordBatch) -> Any:
+        try:
+            return function(*batches)
+        except Exception as error:
+            rows = " and ".join(f"{len(batch)} rows of {', '.join(batch.schema.names)}" for batch in batches)
+            raise failure(self._label, f"{option} (vectorized, for {rows})", error, ()) from error

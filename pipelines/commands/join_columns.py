@@ -1,6 +1,7 @@
 """Joins the rows of two changelogs: the columns of the joined rows."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -83,24 +84,30 @@ def joiner_of(
     >>> join(order, customer)["json lines"][0].as_py()
     b'{"id":1,"customer":{"name":"Ann"}}'
     """
-    pieces = [_piece(share) for share in shares.values()]
+    return partial(_joined, {**shares}, forms, made_in, kept, {**numbers})
 
-    def join(*sides: pa.RecordBatch) -> dict[str, pa.Array]:
-        present = [side[of[0]].is_valid() for side, of in zip(sides, forms, strict=False)]
-        made: dict[str, pa.Array] = {
-            FOUND: pc.and_(*present) if len(present) > 1 else present[0],
-            **{name: sides[0][name] for name in kept},
-        }
-        if JSON in made_in:
-            texts = [
-                sides[side][JSON] if JSON in forms[side] else _in_json(sides[side][COLUMNS], numbers.get(side, ())) for side in shares
-            ]
-            made[JSON] = spliced(pieces, texts)
-        if COLUMNS in made_in:
-            made[COLUMNS] = _side_by_side(list(shares.values()), [sides[side][COLUMNS] for side in shares])
-        return made
 
-    return join
+def _joined(
+    shares: Mapping[int, Share],
+    forms: Sequence[Sequence[Form]],
+    made_in: Sequence[Form],
+    kept: Sequence[str],
+    numbers: Mapping[int, Sequence[str]],
+    *sides: pa.RecordBatch,
+) -> dict[str, pa.Array]:
+    present = [side[of[0]].is_valid() for side, of in zip(sides, forms, strict=False)]
+    made: dict[str, pa.Array] = {
+        FOUND: pc.and_(*present) if len(present) > 1 else present[0],
+        **{name: sides[0][name] for name in kept},
+    }
+    if JSON in made_in:
+        texts = [
+            sides[side][JSON] if JSON in forms[side] else _in_json(sides[side][COLUMNS], numbers.get(side, ())) for side in shares
+        ]
+        made[JSON] = spliced([_piece(share) for share in shares.values()], texts)
+    if COLUMNS in made_in:
+        made[COLUMNS] = _side_by_side(list(shares.values()), [sides[side][COLUMNS] for side in shares])
+    return made
 
 
 def _in_json(rows: pa.StructArray, numbers: Sequence[str]) -> pa.Array:

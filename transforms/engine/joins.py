@@ -4,6 +4,7 @@ partition to another have a way back.
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import apache_beam as beam
@@ -162,39 +163,47 @@ def referring_rows(
 
     Rows that refer to nothing are dropped, for a ``reason`` if there is one, where left rows are not kept.
     """
+    return partial(_referring_rows, references, shape, of_table, columns, reason)
 
-    def rows(batch: ChangeBatch, writer: BlockWriter) -> pa.RecordBatch:
-        refers, failed = references.of(batch)
-        lost = valid(batch.new) & ~failed
-        if references.listed is None:
-            lost &= ~valid(refers)[: len(batch)]
-            asked = subscriptions(batch, refers, shape)
-        else:
-            lost &= np.array([all(key is None for key in keys or ()) for keys in refers[: len(batch)]], np.bool_)
-            asked = listed_subscriptions(batch, refers, references.listed.of, keep_unmatched=shape.keeps_left)
-        if reason is not None and not shape.keeps_left and lost.any():
-            rows_lost = pa.array(lost)  # they become Python objects only where the dropped rows are an output
-            writer.drop_rows(
-                reason,
-                int(lost.sum()),
-                lambda: ((change, change.timestamp) for change in changes_in_python(batch.filter(rows_lost), of_table)),
-            )
-        value = asked.schema.get_field_index("value")
-        return asked.set_column(value, "value", narrowed(asked.column("value"), columns))
 
-    return rows
+def _referring_rows(
+    references: References,
+    shape: Shape,
+    of_table: TableType,
+    columns: frozenset[str] | None,
+    reason: str | None,
+    batch: ChangeBatch,
+    writer: BlockWriter,
+) -> pa.RecordBatch:
+    refers, failed = references.of(batch)
+    lost = valid(batch.new) & ~failed
+    if references.listed is None:
+        lost &= ~valid(refers)[: len(batch)]
+        asked = subscriptions(batch, refers, shape)
+    else:
+        lost &= np.array([all(key is None for key in keys or ()) for keys in refers[: len(batch)]], np.bool_)
+        asked = listed_subscriptions(batch, refers, references.listed.of, keep_unmatched=shape.keeps_left)
+    if reason is not None and not shape.keeps_left and lost.any():
+        rows_lost = pa.array(lost)  # they become Python objects only where the dropped rows are an output
+        writer.drop_rows(
+            reason,
+            int(lost.sum()),
+            lambda: ((change, change.timestamp) for change in changes_in_python(batch.filter(rows_lost), of_table)),
+        )
+    value = asked.schema.get_field_index("value")
+    return asked.set_column(value, "value", narrowed(asked.column("value"), columns))
 
 
 def by_reference(rows: LeftRows, to: str = LEFT) -> RowRouter:
     """Rows on their way to those that they refer to; rows that refer to nothing are spread by their keys."""
+    return partial(_by_reference, rows, to)
 
-    def routed(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
-        asked = rows(batch, writer)
-        reference = asked.column("reference")
-        writer.noted(to).update(kinds(reference))
-        writer.send(to, np.where(valid(reference), hashes(reference), hashes(asked.column("key"))), asked)
 
-    return routed
+def _by_reference(rows: LeftRows, to: str, batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+    asked = rows(batch, writer)
+    reference = asked.column("reference")
+    writer.noted(to).update(kinds(reference))
+    writer.send(to, np.where(valid(reference), hashes(reference), hashes(asked.column("key"))), asked)
 
 
 def joined_table(
@@ -328,20 +337,27 @@ def key_joined_table(
 
 def _joined_by_key(names: Sequence[str], types: Sequence[TableType], join: Join, hows: Sequence[How]) -> Operator:
     """The join of the rows of a partition."""
-    none = list(map(no_rows, types))
+    return partial(_join_by_key, names, list(map(no_rows, types)), join, hows)
 
-    def joined_by_key(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, KeyState | None]:
-        rows = [inputs.get(name, no) for name, no in zip(names, none, strict=True)]
-        if turn.is_only:
-            joined, state = key_join(rows, join, hows), None
-        else:
-            joined, state = key_step(KeyState(turn.frontier, *(turn.state or KeyState(None)).tables), rows, join, hows)
-        count(UNMATCHED, joined.unmatched)
-        if len(joined.changes):
-            yield joined.changes
-        return state
 
-    return joined_by_key
+def _join_by_key(
+    names: Sequence[str],
+    none: Sequence[pa.Table],
+    join: Join,
+    hows: Sequence[How],
+    inputs: dict[str, pa.Table],
+    writer: BlockWriter,
+    turn: Turn,
+) -> Generator[ChangeBatch, None, KeyState | None]:
+    rows = [inputs.get(name, no) for name, no in zip(names, none, strict=True)]
+    if turn.is_only:
+        joined, state = key_join(rows, join, hows), None
+    else:
+        joined, state = key_step(KeyState(turn.frontier, *(turn.state or KeyState(None)).tables), rows, join, hows)
+    count(UNMATCHED, joined.unmatched)
+    if len(joined.changes):
+        yield joined.changes
+    return state
 
 
 def _overlapped(
@@ -353,25 +369,37 @@ def _overlapped(
     finish: Callable[[ChangeBatch], ChangeBatch] | None,
 ) -> Operator:
     """The join of the rows of a partition."""
-    (no_left, no_right), has_spellings = map(no_rows, sides.types), sides.has_spellings
+    no_left, no_right = map(no_rows, sides.types)
+    of_key = None if isinstance(looks_up, pa.DataType) else looks_up
     if isinstance(looks_up, pa.DataType):
         no_left = looking_up(no_left, pa.nulls(0, looks_up))
+    return partial(_overlap, join, shape, (no_left, no_right), of_key, sides.has_spellings, moving, finish)
 
-    def overlapped(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, OverlapState | None]:
-        left, right = inputs.get(LEFT, no_left), inputs.get(RIGHT, no_right)
-        if has_spellings:
-            right = without_spellings(right)
-        if not isinstance(looks_up, pa.DataType):
-            left = looking_up(left, looks_up(combine_chunks(left["key"])))
-        if turn.is_only:
-            parts, state = overlap_in_parts(left, right, join, shape), None
-        else:
-            parts, state = step((turn.state or OverlapState())._replace(frontier=turn.frontier), left, right, join, shape)
-        for joined in parts:
-            yield from _given(joined, writer, turn, moving, finish)
-        return state
 
-    return overlapped
+def _overlap(
+    join: Join,
+    shape: Shape,
+    none: tuple[pa.Table, pa.Table],
+    of_key: KeyPart | None,
+    has_spellings: bool,
+    moving: bool,
+    finish: Callable[[ChangeBatch], ChangeBatch] | None,
+    inputs: dict[str, pa.Table],
+    writer: BlockWriter,
+    turn: Turn,
+) -> Generator[ChangeBatch, None, OverlapState | None]:
+    left, right = (inputs.get(name, no) for name, no in zip(SIDES, none, strict=True))
+    if has_spellings:
+        right = without_spellings(right)
+    if of_key is not None:
+        left = looking_up(left, of_key(combine_chunks(left["key"])))
+    if turn.is_only:
+        parts, state = overlap_in_parts(left, right, join, shape), None
+    else:
+        parts, state = step((turn.state or OverlapState())._replace(frontier=turn.frontier), left, right, join, shape)
+    for joined in parts:
+        yield from _given(joined, writer, turn, moving, finish)
+    return state
 
 
 def _paired(join: Join, shape: Shape, condition: Condition | None, sides: Sides, references: Sequence[References]) -> Operator:

@@ -9,6 +9,7 @@ has seen, and the first partition checks all notes.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -99,17 +100,17 @@ def keys_may_meet(transform: str, left: str, right: str, left_keys: str = "left 
     beam_joins.errors.InputError: TableTableJoin: the left keys are of kind text, the right keys of
         kind number: they are never equal; convert one of them
     """
+    return partial(_require_kinds_meet, transform, left, right, left_keys, right_keys)
 
-    def check(notes: Notes) -> None:
-        one, other = notes.get(left, set()), notes.get(right, set())
-        # a null in a tuple stands for any kind
-        if one and other and not one & other and not any("null" in _PARTS.split(kind) for kind in one | other):
-            raise InputError(
-                f"{transform}: the {left_keys} are of kind {' or '.join(sorted(one))}, the {right_keys} of kind"
-                f" {' or '.join(sorted(other))}: they are never equal; convert one of them"
-            )
 
-    return check
+def _require_kinds_meet(transform: str, left: str, right: str, left_keys: str, right_keys: str, notes: Notes) -> None:
+    one, other = notes.get(left, set()), notes.get(right, set())
+    # a null in a tuple stands for any kind
+    if one and other and not one & other and not any("null" in _PARTS.split(kind) for kind in one | other):
+        raise InputError(
+            f"{transform}: the {left_keys} are of kind {' or '.join(sorted(one))}, the {right_keys} of kind"
+            f" {' or '.join(sorted(other))}: they are never equal; convert one of them"
+        )
 
 
 def note_columns(noted: set[str], value: Any, looked_for: frozenset[str]) -> None:

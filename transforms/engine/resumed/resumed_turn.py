@@ -105,16 +105,18 @@ class _Seen(NamedTuple):
 
 def observed(operator: Operator, memory: Memory) -> Operator:
     """The operator, for a :class:`ResumedTurn`: its rows have the columns of the runs before."""
+    return partial(_observed, operator, memory)
 
-    def observing(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[Any, None, _Seen]:
-        inputs = {name: _conformed(rows, name, memory) for name, rows in inputs.items()}
-        position, timestamp = (largest_of(inputs.values(), column) for column in ("position", "timestamp"))
-        state = yield from operator(inputs, writer, turn)
-        behind = getattr(state, "frontier", None)  # of late rows, which are applied behind all others
-        forgotten = getattr(state, "forgotten", None)
-        return _Seen(state, forgotten, largest(position, behind), timestamp, {name: rows.schema for name, rows in inputs.items()})
 
-    return observing
+def _observed(
+    operator: Operator, memory: Memory, inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn
+) -> Generator[Any, None, _Seen]:
+    inputs = {name: _conformed(rows, name, memory) for name, rows in inputs.items()}
+    position, timestamp = (largest_of(inputs.values(), column) for column in ("position", "timestamp"))
+    state = yield from operator(inputs, writer, turn)
+    behind = getattr(state, "frontier", None)  # of late rows, which are applied behind all others
+    forgotten = getattr(state, "forgotten", None)
+    return _Seen(state, forgotten, largest(position, behind), timestamp, {name: rows.schema for name, rows in inputs.items()})
 
 
 class _Seeing:

@@ -33,34 +33,42 @@ def upserts(emit: Emit, table: TableType, check: Callable[[pa.Table], None], com
     ``complete`` gives the value of a row that leaves columns out, by default its fields or members with those
     of the row before.
     """
+    return partial(_upserted, emit, table, check, complete)
 
-    def upserted(inputs: dict[str, pa.Table], writer: BlockWriter, turn: Turn) -> Generator[ChangeBatch, None, ChangelogState | None]:
-        state: ChangelogState | None = None
-        remembered: ChangelogState | None = turn.state
-        before = remembered or ChangelogState()
-        before = before._replace(frontier=turn.frontier, forgotten=largest(before.forgotten, turn.forgotten))
-        rows, truncates = _rows(inputs, before), inputs.get(TRUNCATES)
-        if rows is None:  # a truncate of a table without rows
-            return remembered if truncates is None or turn.is_only else before.truncated(truncates)
-        if turn.is_only:
-            batch, lost = upsert(rows, emit, complete, truncates=truncates)
-        else:
-            batch, lost, state = step(before, rows, emit, complete, horizon=turn.horizon, truncates=truncates)
-        for reason, metric in _COUNTED.items():
-            of_reason = pc.equal(lost["reason"], reason)
-            if rows_of_reason := pc.sum(of_reason).as_py():
-                count(metric, rows_of_reason)
-                lost = lost.filter(pc.invert(of_reason))
-        if len(lost):
-            check(lost)
-        for reason in REASONS:
-            dropped = lost.filter(pc.equal(lost["reason"], reason))
-            writer.drop_rows(reason, len(dropped), partial(records_of, dropped, table))
-        if len(batch):
-            yield batch
-        return state
 
-    return upserted
+def _upserted(
+    emit: Emit,
+    table: TableType,
+    check: Callable[[pa.Table], None],
+    complete: Complete | None,
+    inputs: dict[str, pa.Table],
+    writer: BlockWriter,
+    turn: Turn,
+) -> Generator[ChangeBatch, None, ChangelogState | None]:
+    state: ChangelogState | None = None
+    remembered: ChangelogState | None = turn.state
+    before = remembered or ChangelogState()
+    before = before._replace(frontier=turn.frontier, forgotten=largest(before.forgotten, turn.forgotten))
+    rows, truncates = _rows(inputs, before), inputs.get(TRUNCATES)
+    if rows is None:  # a truncate of a table without rows
+        return remembered if truncates is None or turn.is_only else before.truncated(truncates)
+    if turn.is_only:
+        batch, lost = upsert(rows, emit, complete, truncates=truncates)
+    else:
+        batch, lost, state = step(before, rows, emit, complete, horizon=turn.horizon, truncates=truncates)
+    for reason, metric in _COUNTED.items():
+        of_reason = pc.equal(lost["reason"], reason)
+        if rows_of_reason := pc.sum(of_reason).as_py():
+            count(metric, rows_of_reason)
+            lost = lost.filter(pc.invert(of_reason))
+    if len(lost):
+        check(lost)
+    for reason in REASONS:
+        dropped = lost.filter(pc.equal(lost["reason"], reason))
+        writer.drop_rows(reason, len(dropped), partial(records_of, dropped, table))
+    if len(batch):
+        yield batch
+    return state
 
 
 def _rows(inputs: dict[str, pa.Table], before: ChangelogState) -> pa.Table | None:

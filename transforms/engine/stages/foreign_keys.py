@@ -3,6 +3,7 @@ and value.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,11 +78,15 @@ def one_reference(
     """
     if is_opaque(left.value_column) or (callable(foreign_key) and not isinstance(foreign_key, vectorized)):
         function = functions.function(option, foreign_key, called, fresh=True)
-        return References(lambda batch: _by_value(batch, left, function, functions, keys.of), keys.type)
+        return References(partial(_by_value, left=left, function=function, functions=functions, column=keys.of), keys.type)
     spec = functions.function(option, foreign_key) if callable(foreign_key) else foreign_key
     with called_with_no_rows():
         kind = keys_of(option, spec, pa.nulls(0, left.value_column)).type
-    return References(lambda batch: Referred(keys_of(option, spec, batch.values), np.zeros(len(batch), np.bool_)), kind)
+    return References(partial(_in_columns, option, spec), kind)
+
+
+def _in_columns(option: str, spec: Any, batch: ChangeBatch) -> Referred:
+    return Referred(keys_of(option, spec, batch.values), np.zeros(len(batch), np.bool_))
 
 
 def listed_references(

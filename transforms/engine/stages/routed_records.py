@@ -1,6 +1,7 @@
 """RoutedRecords that become rows: elements, in batches of some thousand of a bundle, or the rows of an Arrow batch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -205,21 +206,30 @@ class RecordRoute(beam.PTransform[Any, Any]):
 
     def expand(self, pcoll: PCollection[Any]) -> Any:
         """Apply the transform."""
-        read, functions, named, schema = self._rows, self._functions, self._named, self._schema
-
-        def rows(element: Any, arrival: int, writer: BlockWriter) -> None:
-            if schema is None:
-                elements, times = element.elements, element.times
-            else:
-                elements = _rows_of(element, schema, named, functions, arrival)
-                times = np.full(len(elements), arrival)
-            read(RoutedRecords(elements, times, functions, writer))
-            functions.give(writer)
-
+        schema = self._schema
+        rows = partial(_routed, self._rows, self._functions, self._named, schema)
         if schema is None:
             collect = _Collect()  # type: ignore[no-untyped-call]
             pcoll = pcoll | "Collect" >> beam.ParDo(collect)
         return pcoll | "Rows" >> Route(rows, to=self._to, timed=schema is not None, records=True, size=self._size)
+
+
+def _routed(
+    read: Callable[[RoutedRecords], None],
+    functions: StageFunctions,
+    named: Sequence[tuple[str, str]],
+    schema: pa.Schema | None,
+    element: Any,
+    arrival: int,
+    writer: BlockWriter,
+) -> None:
+    if schema is None:
+        elements, times = element.elements, element.times
+    else:
+        elements = _rows_of(element, schema, named, functions, arrival)
+        times = np.full(len(elements), arrival)
+    read(RoutedRecords(elements, times, functions, writer))
+    functions.give(writer)
 
 
 def _rows_of(batch: Any, schema: pa.Schema, named: Iterable[tuple[str, str]], functions: StageFunctions, arrival: int) -> pa.Array:

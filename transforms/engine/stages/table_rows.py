@@ -1,6 +1,7 @@
 """The rows of a table on their way to a replay, and its keys and values as Python has them."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -25,12 +26,12 @@ def batch_rows(to: str, columns: frozenset[str] | None = None) -> RowRouter:
 
     Old values are not shuffled: the operator that orders the changes of a row knows them.
     """
+    return partial(_batch_rows, to, columns)
 
-    def rows(batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
-        writer.noted(to).update(kinds(batch.key))
-        writer.send(to, hashes(batch.key), newest(batch, columns))
 
-    return rows
+def _batch_rows(to: str, columns: frozenset[str] | None, batch: ChangeBatch, arrival: int, writer: BlockWriter) -> None:
+    writer.noted(to).update(kinds(batch.key))
+    writer.send(to, hashes(batch.key), newest(batch, columns))
 
 
 def newest(batch: ChangeBatch, columns: frozenset[str] | None = None) -> pa.RecordBatch:
