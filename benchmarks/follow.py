@@ -22,7 +22,7 @@ _CUSTOMERS: Final = 10_000
 _CHANGES: Final = 3
 """The changes of a transaction."""
 _WRITERS: Final = 4
-_LOOK_SECONDS: Final = 0.01
+_LOOK_SECONDS: Final = 0.05
 _MEMORY_SECONDS: Final = 1.0
 _CATCH_UP_SECONDS: Final = 60.0
 _WITHIN: Final = (0.5, 0.9, 0.99)

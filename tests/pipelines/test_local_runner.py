@@ -29,7 +29,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_joins import LatestTable, LocalRunner, TableFromChangelog, cores
 from beam_joins.pipelines.commands.sample.sample_files import SampleFiles
-from beam_joins.pipelines.runners.local import local_runner
+from beam_joins.pipelines.runners.local import local_runner, worker_processes
 from beam_joins.pipelines.runners.runner_setup import workers_for
 from beam_joins.pipelines.spark import JobFailed, RunnerSetupError
 from beam_joins.transforms.engine.stages import replay_options
@@ -375,6 +375,22 @@ def test_a_job_fails_in_whichever_process_its_function_raises(monkeypatch: pytes
 
     with pytest.raises(JobFailed, match="ZeroDivisionError: of row"), beam.Pipeline(runner=LocalRunner()) as p:
         _ = p | beam.Create(range(200)) | beam.Reshuffle() | beam.Map(fail)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("alone", [0.0, 60.0])
+def test_a_fresh_worker_that_ends_before_it_can_work_fails_the_job_that_needs_it(
+    monkeypatch: pytest.MonkeyPatch, alone: float
+) -> None:
+    monkeypatch.setattr(local_runner, "usable_cores", lambda: 2)
+    monkeypatch.setattr(local_runner, "_ALONE_SECONDS", {True: alone, False: alone})
+    monkeypatch.setattr(worker_processes, "fork_is_safe", lambda: False)
+    monkeypatch.setattr(worker_processes, "_FRESH", "raise SystemExit(1)")
+    if alone:
+        assert set(_pids()) == {os.getpid()}
+        return
+    with pytest.raises(JobFailed, match="worker process ended"):
+        _pids(rows=200, seconds=0.05)
 
 
 @pytest.mark.process

@@ -11,11 +11,13 @@ from beam_joins import ForeignKeyJoin, TableFromChangelog
 from beam_joins.errors import InputError
 from beam_joins.io import ReadChangelog, ReadGrowingFiles, ReadParquet, WriteParquet
 from beam_joins.keys.opaque import opaque_values
+from beam_joins.transforms.engine.stages import partitions
 from beam_joins.transforms.engine.stages.partitions import (
     CORES,
     DEFAULT_PARTITIONS,
     PARTITION_BYTES,
     WORTHWHILE_BYTES,
+    grown_partitions,
     suggested_partitions,
 )
 
@@ -123,6 +125,14 @@ def test_a_page_with_another_bit_than_was_written_is_refused_by_each_reader(read
     file.write_bytes(content)
     with pytest.raises(Exception, match=r"in\.parquet.*could not verify page integrity"), beam.Pipeline() as pipeline:
         _ = pipeline | READERS[reader](str(file))
+
+
+def test_commands_have_few_partitions_for_a_small_state_and_twice_as_many_or_more_while_it_grows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(partitions, "GROWING_WORTHWHILE_BYTES", each := 16 << 20)
+    most = partitions.GROWING_PARTITIONS
+    assert [grown_partitions(size) for size in (0, each, 2 * each, most * each, 100 << 30)] == [1, 1, 2, most, 200]
+    assert [grown_partitions(size, 2) for size in (0, 3 * each, 4 * each, 100 << 30)] == [2, 2, 4, most]
+    assert grown_partitions(100 << 30, 300) == 300
 
 
 def test_partitions_are_suggested_by_size_from_one_for_each_core_over_the_default_to_more():

@@ -47,9 +47,6 @@ def grown_partitions(size: int, before: int | None = None) -> int:
     """The number of partitions for many runs where ``size`` is that of the state, or of the whole input of this run, if it has more
     bytes: fewer for small ones. Of a state which had ``before`` it is the same, or twice as large at least, as all of the state is
     distributed anew then; a state that is large has more parts in place of more partitions.
-
-    >>> grown_partitions(1 << 20), grown_partitions(100 << 30), grown_partitions(40 << 20, 1), grown_partitions(1 << 20, 300)
-    (1, 200, 2, 300)
     """
     worthwhile = max(1, min(GROWING_PARTITIONS, size // GROWING_WORTHWHILE_BYTES))
     if before is None:
