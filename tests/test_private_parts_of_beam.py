@@ -44,7 +44,7 @@ ROOT = Path(__file__).parent.parent
 PRIVATE = {
     "pipelines/formats/avro_blocks.py": {"_FastAvroSource"},
     "pipelines/runners/flink_job.py": {"_job_id"},
-    "pipelines/runners/local/pipeline_graph.py": {"_view_options"},
+    "pipelines/runners/local/graph_building.py": {"_view_options"},
     "transforms/engine/files/object_clients.py": {"_pipeline_options"},
     "transforms/engine/construction/fingerprints.py": {"_current_transform"},
     "transforms/engine/backfill.py": {"_main_tag"},

@@ -23,7 +23,8 @@ from beam_joins.cores import usable_cores
 from beam_joins.pipelines.base.garbage_collection import uncollected
 from beam_joins.pipelines.runners.job_failure import JobFailed, user_failure
 from beam_joins.pipelines.runners.local.bundles import Bundles, failure_text
-from beam_joins.pipelines.runners.local.pipeline_graph import NotEvaluated, graph_of, pickled, unpickled
+from beam_joins.pipelines.runners.local.graph_building import NotEvaluated, graph_of
+from beam_joins.pipelines.runners.local.pipeline_graph import pickled, unpickled
 from beam_joins.pipelines.runners.local.shuffle import RootTurns
 from beam_joins.pipelines.runners.local.worker_processes import Metrics, WorkerProcesses
 from beam_joins.pipelines.runners.portable_run import interruptible
