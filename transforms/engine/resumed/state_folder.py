@@ -195,8 +195,14 @@ class StateFolder:
             self._open_again()
         try:
             _log.info("%s: the state is distributed over %d partitions in place of %d", self.files.root, count, self.partitions)
-            before = repartitioned(self.files, self._before, count, f"{RUNS}/{self._before.run:06d}-{uuid4().hex[:8]}")
-            self.files.sync(before.files - self._before.files)
+            folder = f"{RUNS}/{self._before.run:06d}-{uuid4().hex[:8]}"
+            try:
+                before = repartitioned(self.files, self._before, count, folder)
+                self.files.sync(before.files - self._before.files)
+            except BaseException:
+                with suppress(OSError):  # what stays is removed behind a later commit
+                    self.files.remove(self.files.names(folder))
+                raise
             self._commits.replace(before)
             self._before, self.partitions, self.plan.before = before, count, before
         finally:
