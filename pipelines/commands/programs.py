@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from beam_joins.pipelines.base.hidden_pandas import hide_pandas
 from beam_joins.pipelines.commands.program import Parser, program
 
 PROGRAMS: Final = {
@@ -44,6 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     called = parser.parse_args(arguments[:1]).program
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # programs say what fails in one sentence
     logging.getLogger().addFilter(_says_something)
+    if argv is None:
+        hide_pandas()
     module = import_module(f"beam_joins.pipelines.{called}")
     return int(module.main(arguments[1:]))
 
