@@ -1,8 +1,9 @@
 """Searches the best settings of each contestant in each case: ``python -m benchmarks.settings``.
 
-From the defaults on, one setting after the other is varied; a value is kept where the time from the start of
-the process to its end is less by a twentieth. A first run that is slower than the best by a tenth ends the
-trial of a value; of others the median of several runs counts. Each result is compared with DuckDB's.
+From the defaults on, one setting after the other is varied. Each run with another value has a run with the best
+settings so far before it, as the speed of a machine varies; a value is kept where the median of their ratios is
+less by a twentieth. The time is that from the start of the process to its end. A run that is slower by a
+fifth ends the trial of a value. Each result is compared with DuckDB's.
 ``benchmarks/settings.json`` keeps what is found, and ``python -m benchmarks`` runs each contestant with it.
 """
 
@@ -22,7 +23,7 @@ from benchmarks.harness.publish import publish
 from benchmarks.harness.rounds import LIMIT_SECONDS, Rounds
 from benchmarks.harness.searched import Searched, keep, searched, searched_table
 
-_HOPELESS: Final = 1.1
+_HOPELESS: Final = 1.2
 _BETTER: Final = 0.95
 _RUNS: Final = 3
 
@@ -37,23 +38,25 @@ class Found(NamedTuple):
 
 
 def best(choices: Mapping[str, Sequence[str]], seconds: Callable[[Mapping[str, str]], float], runs: int = _RUNS) -> Found:
-    """The settings with the least median of ``seconds`` in so many runs, each varied from the best of those before.
+    """The settings with the least ``seconds``, each varied from the best of those before, in so many runs beside these.
 
     >>> best({"size": ("2", "4"), "color": ("red",)}, lambda settings: 9.0 - int(settings.get("size", 1)))
     Found(settings={'size': '4'}, default_seconds=8.0, seconds=5.0, tried=4)
     """
     kept: Mapping[str, str] = {}
-    default = least = median(seconds(kept) for _ in range(runs))
     tried = 1
     for name, values in choices.items():
         for value in values:
             settings = {**kept, name: value}
             tried += 1
-            taken = [seconds(settings)]
-            if taken[0] < least * _HOPELESS:
-                taken += [seconds(settings) for _ in range(runs - 1)]
-            if median(taken) < least * _BETTER:
-                kept, least = settings, median(taken)
+            ratios = list[float]()
+            while len(ratios) < runs and max(ratios, default=0.0) < _HOPELESS:
+                before, now = seconds(kept), seconds(settings)
+                ratios.append(now / before)
+            if median(ratios) < _BETTER:
+                kept = settings
+    pairs = [(seconds({}), seconds(kept)) for _ in range(runs)]
+    default, least = (median(each) for each in zip(*pairs, strict=True))
     return Found(kept, default, least, tried)
 
 

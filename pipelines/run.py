@@ -10,7 +10,7 @@ from typing import Final
 
 from beam_joins.errors import InputError
 from beam_joins.extras import needs
-from beam_joins.pipelines.base.hidden_pandas import hide_pandas
+from beam_joins.pipelines.base.hidden_packages import hide_packages
 from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
 from beam_joins.pipelines.commands.command_line import add_runner, beam_options, parse_known, sentence_and_code
 from beam_joins.pipelines.commands.program import Parser, program
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # gRPC reads it while it is imported, and would tell standard error about connections that end
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     if argv is None:
-        hide_pandas()
+        hide_packages(sys.argv[1:])
     with interruptible() as interruption:
         try:
             _run(*parse_known(_parser(), argv), interruption)

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from beam_joins.pipelines.base.hidden_pandas import hide_pandas
+from beam_joins.pipelines.base.hidden_packages import hide_packages
 from beam_joins.pipelines.commands.program import Parser, program
 
 PROGRAMS: Final = {
@@ -44,16 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"name a program: {', '.join(PROGRAMS)}")
     called = parser.parse_args(arguments[:1]).program
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)  # programs say what fails in one sentence
-    logging.getLogger().addFilter(_says_something)
     if argv is None:
-        hide_pandas()
+        hide_packages(arguments)
     module = import_module(f"beam_joins.pipelines.{called}")
     return int(module.main(arguments[1:]))
-
-
-def _says_something(record: logging.LogRecord) -> bool:
-    """Whether a message of Beam's is of use: that the packages of Google are not installed is none where nobody needs them."""
-    return not record.getMessage().startswith("apitools not found")
 
 
 class _Version(argparse.Action):

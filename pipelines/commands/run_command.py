@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from beam_joins.errors import InputError
-from beam_joins.pipelines.base.hidden_pandas import hide_pandas
+from beam_joins.pipelines.base.hidden_packages import hide_packages
 from beam_joins.pipelines.base.interruption import Interruption, interruptible, leave_threads_behind
 from beam_joins.pipelines.base.progress import Progress
 from beam_joins.pipelines.commands.command_line import beam_options, sentence_and_code
@@ -41,7 +41,7 @@ def run_command(spec: CommandSpec, argv: Sequence[str] | None = None) -> int:
     # gRPC reads it while it is imported, and would tell standard error about connections that end
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     if argv is None:
-        hide_pandas()
+        hide_packages(sys.argv[1:])
     progress, exports, absent = Progress(), None, list[str]()
     with interruptible() as interruption:
         try:

@@ -1,7 +1,6 @@
 """A package of an extra that is not installed is one error, which says how to add it to this installation."""
 
 import importlib
-import logging
 import re
 import sys
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from beam_joins.errors import InputError
 from beam_joins.extras import MissingExtra, installing, needs
 from beam_joins.io import WriteDelta
 from beam_joins.pipelines.changelogs.changelog_files import find_changelog
-from beam_joins.pipelines.commands import programs
 from beam_joins.pipelines.formats import msgpack
 from beam_joins.pipelines.formats.changelog_columns import Columns
 from beam_joins.pipelines.formats.registry import growing_suffixes
@@ -131,11 +129,3 @@ def test_files_of_messagepack_alone_need_their_package(tmp_path: Path, monkeypat
         find_changelog("rows", str(tmp_path / "a.msgpack"), Columns(key=("id",), timestamp="id"))
     with pytest.raises(MissingExtra, match="^MessagePack files need msgpack: pip install "):
         msgpack.MsgpackEncoder(pa.schema([]), pairs=False)
-
-
-def test_a_program_leaves_out_what_beam_says_of_packages_of_google_that_nobody_needs() -> None:
-    with pytest.raises(SystemExit):
-        programs.main(["table", "--help"])
-    says = ["apitools not found, and bigquery client libraries are not available despite the import", "another message"]
-    records = [logging.LogRecord("root", logging.WARNING, "", 1, text, (), None) for text in says]
-    assert [bool(logging.getLogger().filter(record)) for record in records] == [False, True]

@@ -92,8 +92,11 @@ def test_a_program_says_nothing_about_the_connections_between_its_processes(smal
 
 
 @pytest.mark.process
-def test_a_program_starts_without_pandas(small: SampleFiles, tmp_path: Path) -> None:
-    program = "import sys; from beam_joins.pipelines.commands import programs; sys.exit(programs.main() or 'pandas' in sys.modules)"
+def test_a_program_starts_without_packages_that_it_does_not_use(small: SampleFiles, tmp_path: Path) -> None:
+    names = "{'pandas', 'google.cloud.storage', 'apitools'}"
+    program = (
+        f"import sys; from beam_joins.pipelines.commands import programs; sys.exit(programs.main() or len({names} & {{*sys.modules}}))"
+    )
     command = [sys.executable, "-c", program, "orders", *inputs(small), f"--latest={tmp_path}/now.jsonl"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert (ran.returncode, ran.stderr) == (0, "")
