@@ -3,7 +3,8 @@
 From the defaults on, one setting after the other is varied. Each run with another value has a run with the best
 settings so far before it, as the speed of a machine varies; a value is kept where the median of their ratios is
 less by a twentieth. The time is that from the start of the process to its end. A run that is slower by a
-fifth ends the trial of a value. Each result is compared with DuckDB's.
+fifth ends the trial of a value. At the end the best settings are run beside the defaults, which stay the best
+where these are not slower by a twentieth. Each result is compared with DuckDB's.
 ``benchmarks/settings.json`` keeps what is found, and ``python -m benchmarks`` runs each contestant with it.
 """
 
@@ -57,7 +58,7 @@ def best(choices: Mapping[str, Sequence[str]], seconds: Callable[[Mapping[str, s
                 kept = settings
     pairs = [(seconds({}), seconds(kept)) for _ in range(runs)]
     default, least = (median(each) for each in zip(*pairs, strict=True))
-    return Found(kept, default, least, tried)
+    return Found(kept, default, least, tried) if least < default * _BETTER else Found({}, default, default, tried)
 
 
 def search(rounds: Rounds, case: Case, contestant: Contestant, scratch: Path) -> Searched:

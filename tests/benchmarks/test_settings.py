@@ -31,6 +31,11 @@ def test_a_value_that_is_hopeless_in_its_first_run_is_run_once():
     assert [sum(each.get("speed") == name for each in asked) for name in (None, "slow", "same", "fast")] == [1 + 3 + 3 + 3, 1, 3, 6]
 
 
+def test_settings_that_are_no_better_in_the_end_are_not_taken():
+    taken = iter([10.0, 8.0] * 3 + [10.0, 10.0] * 3)
+    assert best({"speed": ("fast",)}, lambda chosen: next(taken), runs=3) == ({}, 10.0, 10.0, 2)
+
+
 def test_a_machine_that_becomes_slower_makes_no_setting_look_worse():
     slow = 1.0
 
