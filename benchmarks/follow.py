@@ -6,14 +6,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil
 import psycopg
 
-from benchmarks.harness.process import ROOT
+from benchmarks.harness.process import ROOT, memory_of
 from tests import programs
 from tests.postgres.server import server
 
@@ -147,7 +147,8 @@ def measured(database: Database, peer: Peer, rate: int, seconds: float) -> Measu
                 beats.append(source.execute(_BEAT).fetchone()[0])  # type: ignore[index]
                 looks.append((time.time(), _newest(target, peer)))
                 if look >= next_memory:
-                    memory, next_memory = max(memory, _memory(peer.process)), look + _MEMORY_SECONDS
+                    now = 0 if peer.process is None else memory_of(peer.process)
+                    memory, next_memory = max(memory, now), look + _MEMORY_SECONDS
                 time.sleep(max(0.0, look + _LOOK_SECONDS - time.monotonic()))
             took = time.monotonic() - begin
         committed = (_committed(source) - before - len(beats)) / took
@@ -190,15 +191,6 @@ def _committed(source: psycopg.Connection) -> int:
     source.execute("SELECT pg_stat_clear_snapshot()")
     (committed,) = source.execute("SELECT n_tup_upd FROM pg_stat_user_tables WHERE relname = 'customers'").fetchone() or (0,)
     return int(committed)
-
-
-def _memory(process: psutil.Process | None) -> int:
-    """The memory of a process and its children; of pages that they share each has a part."""
-    total = 0
-    for each in () if process is None else (process, *process.children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):
-            total += each.memory_full_info().pss
-    return total
 
 
 @contextmanager

@@ -69,7 +69,7 @@ class Growth:
         start, short = median(starts), done.seconds <= start_bounds(starts).most
         seconds = max(done.seconds - start, 0.0)
         changes = comparison.rows if series == "pairs" else dataset.left
-        return Grown(series, value, contestant.title, changes, start, seconds, done.jvm, done.python, too_short=short)
+        return Grown(series, value, contestant.title, changes, start, seconds, done.jvm, done.python, done.memory, too_short=short)
 
     def _measured_starts(self, contestant: Contestant, work: str) -> list[float]:
         name = f"{contestant.title}, {work}"
@@ -92,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="Time and memory of joins as their input grows.")
     for name, default, meaning in (
-        ("--changes", [100_000, 1_000_000, 4_000_000, 10_000_000, 20_000_000], "numbers of changes of orders"),
+        ("--changes", [100_000, 1_000_000, 4_000_000, 10_000_000, 20_000_000, 100_000_000], "numbers of changes of orders"),
         ("--ids", [1_000, 50_000, 1_000_000, 10_000_000], "numbers of orders"),
         ("--partitions", [2, 4, 16, 64, 256], "numbers of partitions"),
         ("--pairs", [1, 3, 10, 30], "numbers of rows in a place, of a join of as many changes by places"),

@@ -16,6 +16,7 @@ create temp table differing as
 select * exclude side, sum(side) as surplus from (select *, 1 as side from expected union all select *, -1 from came)
 group by all having surplus <> 0
 """
+_DIGEST: Final = "select count(*), sum(hash({0})::hugeint), bit_xor(hash({0})) from {0}"
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ def compare(reference: Path, result: Path, columns: Mapping[str, str], *, retrac
     try:
         connection.execute(f"create view expected as {_rows(_files(reference), columns)}")
         connection.execute(f"create view came as {_came(_files(result), columns, retracts)}")
+        digests = [connection.execute(_DIGEST.format(view)).fetchone() for view in ("expected", "came")]
+        if digests[0] is not None and digests[0] == digests[1]:  # to find out what differs takes many times as long
+            return Comparison(digests[0][0])
         connection.execute(_DIFFERING)
     except duckdb.Error as error:
         return Comparison(0, first=f"is any: {str(error).splitlines()[0]}")

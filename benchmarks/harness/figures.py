@@ -21,7 +21,7 @@ class Run:
 
     ``jvm`` is the sum over the process tree's JVMs, ``python`` the largest single Python process. ``others``
     is the part of the machine's processor time, from 0 to 1, that went to what is not of this run;
-    ``processor`` are the seconds that went to it.
+    ``processor`` are the seconds that went to it. ``memory`` is that of all its processes, with pages that they share once.
     """
 
     seconds: float
@@ -29,6 +29,7 @@ class Run:
     python: int
     others: float = 0.0
     processor: float = 0.0
+    memory: int = 0
 
 
 class Bounds(NamedTuple):

@@ -18,7 +18,8 @@ SERIES: Final = {
 
 @dataclass(frozen=True)
 class Grown:
-    """A point of a series: seconds of start-up and of work, peaks of memory in bytes.
+    """A point of a series: seconds of start-up and of work, peaks of memory in bytes, of the JVM, of the largest Python process and
+    of all processes.
 
     ``changes`` are those of orders; where pairs vary, those of the result.
 
@@ -33,6 +34,7 @@ class Grown:
     work: float = 0.0
     jvm: int = 0
     python: int = 0
+    memory: int = 0
     trouble: str = ""
     too_short: bool = False
 
@@ -48,15 +50,16 @@ class Grown:
 
 def growth_table(grown: Sequence[Grown]) -> str:
     """One table for all series."""
-    header = ("varied", "value", "contestant", "start-up", "work", "work per million changes", "JVM, peak", "Python, peak")
+    times, memory = ("start-up", "work", "work per million changes"), ("JVM, peak", "Python, peak", "all, peak")
+    header = ("varied", "value", "contestant", *times, *memory)
     lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
     for each in grown:
         cells = [SERIES[each.series], f"{each.value:,}", each.contestant]
         if each.trouble:
-            cells += [each.trouble.replace("|", "\\|"), "", "", "", ""]
+            cells += [each.trouble.replace("|", "\\|"), "", "", "", "", ""]
         else:
             jvm = gigabytes(each.jvm) if each.jvm else "-"
             work = [TOO_SHORT] * 2 if each.too_short else [seconds(each.work), seconds(each.per_million)]
-            cells += [seconds(each.start), *work, jvm, gigabytes(each.python)]
+            cells += [seconds(each.start), *work, jvm, gigabytes(each.python), gigabytes(each.memory)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -17,6 +18,7 @@ from benchmarks.harness.figures import Run
 
 ROOT: Final = Path(__file__).parents[2]
 _SAMPLE_SECONDS: Final = 0.2
+_MEMORY_SECONDS: Final = 1.0
 _TOO_SHORT_TO_TELL: Final = 3.0
 
 
@@ -46,15 +48,15 @@ def run(module: str, arguments: Sequence[str], *, limit: float, environment: Env
         # A session of its own, so that all that it leaves behind can be ended with it.
         started = subprocess.Popen(command, cwd=ROOT, env=variables, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
         try:
-            jvm, python, used = _watch(started, begin, limit)
+            seen = _watch(started, begin, limit)
             seconds, busy = time.monotonic() - begin, _busy_seconds() - busy
         finally:
             _end(started)
         if started.returncode:
             raise ContestantFailed(f"ended with code {started.returncode}: {_last_line(errors)}")
-    others = max(busy - used, 0.0) / (seconds * (os.cpu_count() or 1))
+    others = max(busy - seen.processor, 0.0) / (seconds * (os.cpu_count() or 1))
     # The last moments of a process are not seen; a short run has little else.
-    return Run(seconds, jvm, python, others if seconds > _TOO_SHORT_TO_TELL else 0.0, used)
+    return replace(seen, seconds=seconds, others=others if seconds > _TOO_SHORT_TO_TELL else 0.0)
 
 
 def of_programs() -> dict[str, str]:
@@ -62,11 +64,14 @@ def of_programs() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def _watch(started: subprocess.Popen[bytes], begin: float, limit: float) -> tuple[int, int, float]:
+def _watch(started: subprocess.Popen[bytes], begin: float, limit: float) -> Run:
     top = psutil.Process(started.pid)
-    jvm = python = 0
+    jvm = python = memory = 0
     used: dict[int, float] = {}
+    next_memory = begin
     while True:
+        if time.monotonic() >= next_memory:
+            memory, next_memory = max(memory, memory_of(top)), time.monotonic() + _MEMORY_SECONDS
         seen = list(filter(None, map(_seen, _tree(top))))
         now = peak_parts((each.name, each.memory) for each in seen)
         jvm, python = max(jvm, now[0]), max(python, now[1])
@@ -74,7 +79,7 @@ def _watch(started: subprocess.Popen[bytes], begin: float, limit: float) -> tupl
         try:
             # Closer together at first, for processes that are over within a second.
             started.wait(min(_SAMPLE_SECONDS, 0.02 + (time.monotonic() - begin) / 5))
-            return jvm, python, sum(used.values())
+            return Run(0.0, jvm, python, processor=sum(used.values()), memory=memory)
         except subprocess.TimeoutExpired:
             if time.monotonic() > begin + limit:
                 raise ContestantFailed("took longer than the limit and was ended.") from None
@@ -85,6 +90,15 @@ def _tree(top: psutil.Process) -> list[psutil.Process]:
         return [top, *top.children(recursive=True)]
     except psutil.Error:
         return []
+
+
+def memory_of(top: psutil.Process) -> int:
+    """The memory of a process and its children; of pages that they share each has a part."""
+    total = 0
+    for each in _tree(top):
+        with contextlib.suppress(psutil.Error):
+            total += each.memory_full_info().pss
+    return total
 
 
 def peak_parts(processes: Iterable[tuple[str, int]]) -> tuple[int, int]:

@@ -186,9 +186,9 @@ def test_the_generated_part_of_a_page_needs_its_marks():
 
 
 def test_growth_is_shown_per_million():
-    good = Grown("changes", 4_000_000, "ours", 4_000_000, start=5, work=8, jvm=10**9, python=10**8)
+    good = Grown("changes", 4_000_000, "ours", 4_000_000, start=5, work=8, jvm=10**9, python=10**8, memory=2 * 10**9)
     text = growth_table([good, Grown("partitions", 4, "ours", 10, trouble="ended with code 1: no memory")])
-    assert "| changes of orders | 4,000,000 | ours | 5.0 s | 8.0 s | 2.0 s | 1.0 GB | 0.10 GB |" in text
+    assert "| changes of orders | 4,000,000 | ours | 5.0 s | 8.0 s | 2.0 s | 1.0 GB | 0.10 GB | 2.0 GB |" in text
     assert "ended with code 1" in text
 
 
