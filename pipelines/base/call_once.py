@@ -13,8 +13,8 @@ from beam_joins.transforms.connect.runs import ForEach
 class CallOnce(beam.PTransform[Any, PCollection[Any]]):
     """Calls a function with all elements of one collection or of several, also where they have none, in one worker.
 
-    ``call`` gives the elements of the output, which are of the type ``gives``; ``each`` makes what it gets of an element, in the
-    workers that have them: not ``None``.
+    ``call`` gives the elements of the output, which are of the type ``gives``. ``each`` converts an element in the worker that has
+    it, to anything but ``None``.
 
     >>> with beam.Pipeline() as pipeline:
     ...     numbers = pipeline | beam.Create([1, 2, 3])

@@ -1,11 +1,12 @@
 """Hides packages from a program that has no use for them: Beam and Arrow import them wherever they are installed, which takes half of
-the time that the program needs to start.
+the time of importing Beam.
 """
 
 import logging
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -38,7 +39,8 @@ def _texts(arguments: Sequence[str]) -> list[str]:
     for argument in arguments:
         path = Path(argument.rpartition("=")[2])
         if path.suffix in _OPTIONS and path.is_file():
-            texts.append(path.read_text(encoding="utf-8", errors="replace"))
+            with suppress(OSError):  # whoever reads the options says so
+                texts.append(path.read_text(encoding="utf-8", errors="replace"))
     return texts
 
 

@@ -40,6 +40,16 @@ def test_a_session_has_its_settings_for_each_user(postgres: str) -> None:
             assert connection.execute("SHOW TimeZone").fetchone() == ("UTC",)
 
 
+def test_a_session_has_no_temporary_tables_of_an_earlier_user(postgres: str) -> None:
+    with rounds_share():
+        with session(postgres, SETTINGS) as connection:
+            connection.execute("CREATE TEMPORARY TABLE staged (id int)")
+            first = connection.info.backend_pid
+        with session(postgres, SETTINGS) as connection:
+            assert connection.info.backend_pid == first
+            assert connection.execute("SELECT to_regclass('pg_temp.staged')").fetchone() == (None,)
+
+
 def test_a_session_that_has_failed_or_is_in_a_transaction_is_not_used_again(postgres: str) -> None:
     with rounds_share():
         first = process_of(postgres)

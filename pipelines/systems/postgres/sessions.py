@@ -22,6 +22,9 @@ _IDLE_SECONDS: Final = 30.0
 _MOST_SECONDS: Final = 300.0
 """A session that is older is not used again: the name of a server may have become that of another one."""
 
+_FORGET: Final = "DISCARD TEMP"
+"""A temporary table that stays would keep others from dropping the types of its columns."""
+
 
 class _Sessions:
     """The sessions that rounds share."""
@@ -78,13 +81,15 @@ def open_session(conninfo: str, settings: Sequence[str], **options: Any) -> Any:
 
 
 def end_session(connection: Any) -> None:
-    """End a session, or keep it for the next user, unless it is in the middle of something."""
+    """End a session, or keep it for the next user, without its temporary tables, unless it is in the middle of something."""
     kept, idle = shared_by_rounds(_Sessions), psycopg.pq.TransactionStatus.IDLE
-    if kept is None or connection not in kept.opened or connection.closed or connection.info.transaction_status != idle:
-        connection.close()
-        return
-    of, _ = kept.opened[connection]
-    kept.waiting.setdefault(of, []).append((connection, time.monotonic()))
+    if kept is not None and connection in kept.opened and connection.info.transaction_status == idle:
+        with suppress(psycopg.Error):
+            connection.execute(_FORGET)
+            of, _ = kept.opened[connection]
+            kept.waiting.setdefault(of, []).append((connection, time.monotonic()))
+            return
+    connection.close()
 
 
 def _put(connection: Any, settings: Sequence[str]) -> None:

@@ -272,7 +272,7 @@ class _Reader:
         return tables
 
     def read_changes(self, begin: int, end: int, tables: Mapping[str, PublishedTable]) -> None:
-        """The transactions of a range; ``tables`` are those of just now."""
+        """The transactions of a range; ``tables`` are the tables as they are now."""
         if self._names <= self._left_out:  # the publication may be younger than the range, which cannot be read then
             return
         with connected(self._slot.conninfo) as catalog:
