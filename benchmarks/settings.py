@@ -1,10 +1,11 @@
 """Searches the best settings of each contestant in each case: ``python -m benchmarks.settings``.
 
-From the defaults on, one setting after the other is varied. Each run with another value has a run with the best
-settings so far before it, as the speed of a machine varies; a value is kept where the median of their ratios is
-less by a twentieth. The time is that from the start of the process to its end. A run that is slower by a
-fifth ends the trial of a value. At the end the best settings are run beside the defaults, which stay the best
-where these are not slower by a twentieth. Each result is compared with DuckDB's.
+From the defaults on, one setting after the other is varied. Each round runs the best settings so far and then its
+other values, as the speed of a machine varies; the value with the least median of the ratios is kept where it is
+less by a twentieth. The time is that from the start of the process to its end. A value leaves the rounds when it
+is slower by a fifth, or when its median can no longer be less by a twentieth. At the end the best settings are run
+beside the defaults, which stay the best where these are not slower by a twentieth. Each result is compared with
+DuckDB's.
 ``benchmarks/settings.json`` keeps what is found, and ``python -m benchmarks`` runs each contestant with it.
 """
 
@@ -39,26 +40,31 @@ class Found(NamedTuple):
 
 
 def best(choices: Mapping[str, Sequence[str]], seconds: Callable[[Mapping[str, str]], float], runs: int = _RUNS) -> Found:
-    """The settings with the least ``seconds``, each varied from the best of those before, in so many runs beside these.
+    """The settings with the least ``seconds``, each varied from the best of those before, in so many rounds beside these.
 
     >>> best({"size": ("2", "4"), "color": ("red",)}, lambda settings: 9.0 - int(settings.get("size", 1)))
     Found(settings={'size': '4'}, default_seconds=8.0, seconds=5.0, tried=4)
     """
     kept: Mapping[str, str] = {}
-    tried = 1
     for name, values in choices.items():
-        for value in values:
-            settings = {**kept, name: value}
-            tried += 1
-            ratios = list[float]()
-            while len(ratios) < runs and max(ratios, default=0.0) < _HOPELESS:
-                before, now = seconds(kept), seconds(settings)
-                ratios.append(now / before)
-            if median(ratios) < _BETTER:
-                kept = settings
+        ratios = {value: list[float]() for value in values}
+        for _ in range(runs):
+            if left := [value for value in values if _may_be_better(ratios[value], runs)]:
+                before = seconds(kept)
+                for value in left:
+                    ratios[value].append(seconds({**kept, name: value}) / before)
+        better = {median(ratios[value]): value for value in values if _may_be_better(ratios[value], runs)}
+        if better and min(better) < _BETTER:
+            kept = {**kept, name: better[min(better)]}
     pairs = [(seconds({}), seconds(kept)) for _ in range(runs)]
     default, least = (median(each) for each in zip(*pairs, strict=True))
+    tried = 1 + sum(map(len, choices.values()))
     return Found(kept, default, least, tried) if least < default * _BETTER else Found({}, default, default, tried)
+
+
+def _may_be_better(ratios: Sequence[float], runs: int) -> bool:
+    """Whether the median of so many runs can be less than that of the settings before by a twentieth."""
+    return max(ratios, default=0.0) < _HOPELESS and 2 * sum(ratio >= _BETTER for ratio in ratios) < runs
 
 
 def search(rounds: Rounds, case: Case, contestant: Contestant, scratch: Path) -> Searched:
