@@ -1,21 +1,17 @@
 """The command line: ``python -m benchmarks``."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from benchmarks.harness.figures import disturbed, figure, rounds_of
-from benchmarks.harness.kept_runs import KeptRuns
+from benchmarks.harness.figures import Measurement, keep
 from benchmarks.harness.lineup import CASES, CONTESTANTS, Contestant, cases
-from benchmarks.harness.process import ROOT
-from benchmarks.harness.publish import publish
+from benchmarks.harness.publish import publish_all
 from benchmarks.harness.report import report
 from benchmarks.harness.rounds import LIMIT_SECONDS, Rounds
-from benchmarks.harness.targets import targets
 
 SMALL: Final = "A small run: the start is nearly all there is to it, and no figure is one to quote.\n\n"
 
@@ -38,22 +34,18 @@ def parser() -> argparse.ArgumentParser:
         "--rounds",
         type=int,
         help="how often each is measured (default: 5 times what the first page tells, 3 times the orders command, "
-        "else once; with --small once); 0 with --runs: only show what is kept",
+        "else once; with --small once)",
     )
     made.add_argument(
         "--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept (default: %(default)s)"
     )
     made.add_argument("--limit", type=float, default=LIMIT_SECONDS, help="most seconds of one run (default: %(default).0f)")
-    made.add_argument("--json", type=Path, metavar="FILE", help="also write all runs and figures there")
     made.add_argument(
-        "--runs",
-        type=Path,
-        metavar="FILE",
-        help="keep every run there as soon as it is measured, and go on with those that are there: an interrupted "
-        "benchmark need not begin "
-        "again, and runs that others slowed down are repeated",
+        "--publish",
+        action="store_true",
+        help="also keep the figures of each case in benchmarks/figures.json as soon as it is measured, in place of those that are "
+        "there, and write the tables of the pages that quote them",
     )
-    made.add_argument("--publish", action="store_true", help="also write the tables into benchmarks/README.md")
     return made
 
 
@@ -87,27 +79,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         options.error(f"no contestant is called {' or '.join(asked.contestants)}; there are {', '.join(CONTESTANTS)}")
     if asked.contestants:
         contestants = [replace(each, small_cases=each.cases) for each in contestants]
-    if asked.small and asked.publish:
-        options.error("--small gives no figures to publish")
+    if asked.publish and (asked.small or asked.contestants):
+        options.error("--publish is for whole cases: neither with --small nor with --contestants")
     rounds = 1 if asked.small and asked.rounds is None else asked.rounds
-    if rounds is not None and rounds < (0 if asked.runs else 1):
-        options.error("--rounds is at least 1, or 0 with --runs")
+    if rounds is not None and rounds < 1:
+        options.error("--rounds is at least 1")
     taken = [case for case in cases(small=asked.small) if not asked.works or case.name in asked.works]
-    try:
-        kept = KeptRuns(asked.runs, small=asked.small) if asked.runs else None
-    except ValueError as error:
-        options.error(str(error))
-    measured = Rounds(asked.data.resolve(), small=asked.small, limit=asked.limit, kept=kept).measure(taken, contestants, rounds)
-    figures = [figure(each) for each in measured]
-    promised = list(targets({(each.case, each.contestant): each for each in figures}))
-    text = (SMALL if asked.small else "") + report(taken, figures, promised, disturbed(measured), rounds_of(measured))
-    print(text)
-    if asked.json:
-        content = {"runs": [asdict(each) for each in measured], "figures": [asdict(each) for each in figures]}
-        asked.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    if asked.publish:
-        publish(ROOT / "benchmarks" / "README.md", text)
-    return 1 if any(each.trouble and not each.skipped for each in figures) else 0
+    measuring = Rounds(asked.data.resolve(), small=asked.small, limit=asked.limit)
+    measured = dict[str, Measurement]()
+    for case in taken:
+        of_case = measuring.measure(case, contestants, rounds)
+        if of_case.figures:
+            measured[case.name] = of_case
+            if asked.publish:
+                keep(of_case, CASES)
+                publish_all()
+    print((SMALL if asked.small else "") + report(taken, measured))
+    return int(any(each.trouble and not each.skipped for of_case in measured.values() for each in of_case.figures))
 
 
 if __name__ == "__main__":

@@ -17,12 +17,11 @@ from benchmarks.__main__ import chosen
 from benchmarks.data.dataset import Dataset, foreign_key, tables_of_one_place, tiny
 from benchmarks.data.files import provide
 from benchmarks.harness.comparison import compare
-from benchmarks.harness.figures import Run, start_bounds
-from benchmarks.harness.growth_report import Grown, growth_table
+from benchmarks.harness.figures import Run
+from benchmarks.harness.growth_report import TOO_SHORT, Grown, growth_table
 from benchmarks.harness.lineup import CONTESTANTS, DUCKDB, OURS, OURS_DIRECT, Contestant
-from benchmarks.harness.noise import TOO_SHORT
 from benchmarks.harness.process import ROOT, ContestantFailed, run
-from benchmarks.harness.publish import publish
+from benchmarks.harness.publish import METHOD, publish
 from benchmarks.harness.rounds import LIMIT_SECONDS
 from benchmarks.works import WORKS
 
@@ -66,7 +65,7 @@ class Growth:
                 raise ContestantFailed(f"differs from DuckDB: {comparison}")
         except ContestantFailed as failure:
             return Grown(series, value, contestant.title, dataset.left, trouble=str(failure))
-        start, short = median(starts), done.seconds <= start_bounds(starts).most
+        start, short = median(starts), done.seconds <= max(starts)
         seconds = max(done.seconds - start, 0.0)
         changes = comparison.rows if series == "pairs" else dataset.left
         return Grown(series, value, contestant.title, changes, start, seconds, done.jvm, done.python, done.memory, too_short=short)
@@ -141,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if asked.json:
         asked.json.write_text(json.dumps([asdict(each) for each in grown], indent=1) + "\n", encoding="utf-8")
     if asked.publish:
-        publish(ROOT / "benchmarks" / "README.md", table, part="growth")
+        publish(METHOD, table, part="growth")
     return 1 if any(each.trouble for each in grown) else 0
 
 

@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 
 from benchmarks.__main__ import chosen
 from benchmarks.harness.lineup import CASES, Case, Contestant
-from benchmarks.harness.process import ROOT, ContestantFailed
-from benchmarks.harness.publish import publish
+from benchmarks.harness.process import ContestantFailed
+from benchmarks.harness.publish import publish_all
 from benchmarks.harness.rounds import LIMIT_SECONDS, Rounds
 from benchmarks.harness.searched import Searched, keep, searched, searched_table
 
@@ -67,8 +67,8 @@ def _may_be_better(ratios: Sequence[float], runs: int) -> bool:
     return max(ratios, default=0.0) < _HOPELESS and 2 * sum(ratio >= _BETTER for ratio in ratios) < runs
 
 
-def search(rounds: Rounds, case: Case, contestant: Contestant, scratch: Path) -> Searched:
-    """The best settings of a contestant in a case.
+def search(rounds: Rounds, case: Case, contestant: Contestant, scratch: Path, runs: int = _RUNS) -> Searched:
+    """The best settings of a contestant in a case, of so many runs.
 
     Raises:
         ContestantFailed: it fails with its defaults.
@@ -88,7 +88,7 @@ def search(rounds: Rounds, case: Case, contestant: Contestant, scratch: Path) ->
 
     defaults: Mapping[str, str] = import_module(f"benchmarks.contestants.{contestant.module}").SETTINGS
     others = {name: [value for value in values if value != defaults[name]] for name, values in contestant.choices.items()}
-    return Searched(contestant.title, case.name, *best(others, seconds))
+    return Searched(contestant.title, case.name, *best(others, seconds, runs))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,6 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--works", nargs="+", choices=tuple(CASES), default=tuple(CASES), metavar="WORK", help="only these")
     parser.add_argument("--contestants", nargs="+", metavar="NAME", help="only those whose title or module begins so")
     parser.add_argument("--data", type=Path, default=Path("benchmark-data"), metavar="DIR", help="where the input is kept")
+    parser.add_argument("--rounds", type=int, choices=(1, 3, 5), default=_RUNS, help="of each setting (default: %(default)s)")
     parser.add_argument("--publish", action="store_true", help="also write the table of all that was found into benchmarks/README.md")
     asked = parser.parse_args(argv)
     data, failed = asked.data.resolve(), False
@@ -108,14 +109,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 if contestant.choices and contestant.takes(case, small=False):
                     print(f"{case.name}, {contestant.title}", file=sys.stderr, flush=True)
                     try:
-                        keep([search(rounds, case, contestant, Path(scratch))])
+                        keep([search(rounds, case, contestant, Path(scratch), asked.rounds)])
                     except ContestantFailed as failure:
                         failed = True
                         print(f"  {failure}", file=sys.stderr, flush=True)
-    table = searched_table(searched().values())
-    print(table)
+    print(searched_table(searched().values()))
     if asked.publish:
-        publish(ROOT / "benchmarks" / "README.md", table, part="settings")
+        publish_all()
     return int(failed)
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchmarks.harness.noise import TOO_SHORT
 from benchmarks.harness.report import gigabytes, seconds
 
+TOO_SHORT: Final = "too short to tell"
 SERIES: Final = {
     "changes": "changes of orders",
     "ids": "number of orders",

@@ -67,8 +67,8 @@ PER_KEY: Final = ("tables-per-key", "changelog-per-key")
 class Contestant:
     """A program and its options.
 
-    ``cases`` are those of a full run, ``small_cases`` those of a small one. ``shares``: parts of a case's
-    size that it is measured at, in thousandths; a part that is not the whole is extrapolated. ``rounds``: at
+    ``cases`` are those of a full run, ``small_cases`` those of a small one. ``share``, ``small_share``: the part of a case's
+    size that it is measured at, in thousandths, and that of a small run; a part that is not the whole is extrapolated. ``rounds``: at
     most this many. ``environment``: the one that it runs in, if not the project's. ``format``: what it reads
     in place of the work's format. ``retracts``: how its result says what is inserted and what is deleted
     again, if it does. ``choices``: its settings, by the name that ``--set`` takes, with the values that a search tries.
@@ -79,8 +79,8 @@ class Contestant:
     arguments: tuple[str, ...] = ()
     cases: tuple[str, ...] = NARROW
     small_cases: tuple[str, ...] = ()
-    shares: tuple[int, ...] = (1000,)
-    small_shares: tuple[int, ...] | None = None
+    share: int = 1000
+    small_share: int = 1000
     rounds: int = 100
     environment: str = ""
     format: Format | None = None
@@ -99,14 +99,13 @@ class Contestant:
         """The dataset in the format that it reads."""
         return replace(dataset, format=self.format) if self.format else dataset
 
-    def sizes(self, case: Case, *, small: bool) -> list[int]:
-        """The sizes at which it is measured in a case.
+    def measured_size(self, case: Case, *, small: bool) -> int:
+        """The size at which it is measured in a case.
 
-        >>> CONTESTANTS["beam_cogroup, Spark"].sizes(Case("tables", "tables", 1_000_000), small=False)
-        [100000]
+        >>> CONTESTANTS["beam_cogroup, Spark"].measured_size(Case("tables", "tables", 1_000_000), small=False)
+        100000
         """
-        shares = self.small_shares if small and self.small_shares else self.shares
-        return [max(case.size * share // 1000, 1) for share in shares]
+        return max(case.size * (self.small_share if small else self.share) // 1000, 1)
 
     def takes(self, case: Case, *, small: bool) -> bool:
         """Whether it is measured in a case."""
@@ -129,7 +128,9 @@ def _flink(mode: str, cases: Sequence[str], *, retracts: Retracts = "") -> Conte
 
 
 def _plain_beam(title: str, runner: str, *small: str) -> Contestant:
-    return Contestant(f"beam_cogroup, {title}", "beam_cogroup", ("--runner", runner), shares=(100,), small_cases=small, rounds=2)
+    return Contestant(
+        f"beam_cogroup, {title}", "beam_cogroup", ("--runner", runner), share=100, small_share=100, small_cases=small, rounds=2
+    )
 
 
 PYSPARK: Final = "PySpark SQL"
@@ -141,6 +142,8 @@ OURS_DIRECT: Final = "beam_joins, LocalRunner, columns"
 OURS_DIRECT_RECORDS: Final = "beam_joins, LocalRunner, records"
 COMMANDS: Final = ("pipelines.orders, Spark", "pipelines.orders, LocalRunner")
 DICTS: Final = ("beam_joins of dicts, Spark", "beam_joins of dicts, LocalRunner")
+BY_RUNNER: Final = tuple(zip((OURS, OURS_DIRECT), COMMANDS, DICTS, strict=True))
+"""What a user runs on Spark and on all cores: of each case one takes part."""
 
 _SPARK: Final = ("--runner", "SparkRunner", "--functions")
 _DIRECT: Final = ("--runner", "LocalRunner", "--functions")
@@ -211,8 +214,8 @@ CONTESTANTS: Final = {
             ("--runner", "SparkRunner"),
             PER_KEY,
             PER_KEY[:1],
-            shares=(10, 50),
-            small_shares=(200,),
+            share=50,
+            small_share=200,
             rounds=2,
         ),
     )

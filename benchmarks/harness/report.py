@@ -2,45 +2,38 @@
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
+from typing import Final
 
 from benchmarks.harness.environments import versions
-from benchmarks.harness.figures import Bounds, Figure, ratio
-from benchmarks.harness.lineup import PYSPARK, Case
-from benchmarks.harness.noise import TOO_SHORT, too_short
-from benchmarks.harness.targets import Target
+from benchmarks.harness.figures import Bounds, Figure, Measurement
+from benchmarks.harness.lineup import BY_RUNNER, DUCKDB, OURS, OURS_DIRECT, OURS_DIRECT_RECORDS, OURS_RECORDS, PYSPARK, Case
+from benchmarks.harness.targets import Held, held
 from benchmarks.works import WORKS
 
-_HEADER = ("contestant", "start-up", "work", "total", "work / PySpark SQL", "total / PySpark SQL", "JVM, peak", "Python, peak", "rows")
+_HEADER: Final = ("contestant", "start-up", "total", "total / PySpark SQL", "processors", "JVM, peak", "Python, peak", "rows")
+FIRST_CASE: Final = "fk-uniform"
+"""The case of the README."""
+FIRST: Final = {
+    OURS_DIRECT: "`ForeignKeyJoin`, all cores (`beam_joins.LocalRunner`)",
+    OURS: "`ForeignKeyJoin`, Spark",
+    OURS_DIRECT_RECORDS: "the same with functions of one record, all cores",
+    OURS_RECORDS: "the same with functions of one record, Spark",
+    PYSPARK: "PySpark SQL, written by hand",
+    "beam_cogroup, Spark": "plain Beam with `CoGroupByKey`, Spark (extrapolated from a tenth)",
+    DUCKDB: "DuckDB, the floor",
+}
+"""What the README calls the contestants that it shows."""
 
 
-def report(
-    cases: Sequence[Case],
-    figures: Sequence[Figure],
-    targets: Sequence[Target],
-    disturbed: tuple[int, int] = (0, 0),
-    rounds: tuple[int, int] = (0, 0),
-) -> str:
-    """All tables: one for each case, then the targets.
-
-    ``disturbed`` says how many runs of how many others have slowed down, ``rounds`` how many the figures
-    have, the fewest and the most.
-    """
-    parts = [machine()]
-    if rounds[1]:
-        fewest, most = rounds
-        parts.append(f"{fewest if fewest == most else f'{fewest} to {most}'} round{'s' * (most > 1)} of each.")
-    if disturbed[0]:
-        parts.append(
-            f"{disturbed[0]} of {disturbed[1]} runs shared the processors with something else: repeat them on a quiet machine."
-        )
-    for case in cases:
-        of_case = [figure for figure in figures if figure.case == case.name]
-        if of_case:
-            parts.append("\n".join(case_table(case, of_case)))
-    parts.append("\n".join(target_table(targets)))
-    return "\n\n".join(parts) + "\n"
+def report(cases: Iterable[Case], measured: Mapping[str, Measurement]) -> str:
+    """All tables: one for each case that was measured, then the targets."""
+    every = [measured[case.name] for case in cases if case.name in measured]
+    machines = {each.machine: [other.case for other in every if other.machine == each.machine] for each in every}
+    parts = [text if len(machines) == 1 else f"{', '.join(of)}: {text}" for text, of in machines.items()]
+    parts += ["\n".join(case_table(case, measured[case.name])) for case in cases if case.name in measured]
+    return "\n\n".join([*parts, "\n".join(target_table(held(measured)))]) + "\n"
 
 
 def machine() -> str:
@@ -50,67 +43,86 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {gigabytes(memory)} of memory, Python {platform.python_version()}, {packages}, {versions()}."
 
 
-def case_table(case: Case, figures: Sequence[Figure]) -> Iterator[str]:
+def case_table(case: Case, measured: Measurement) -> Iterator[str]:
     """The table of a case, line by line."""
-    peer = next((figure for figure in figures if figure.contestant == PYSPARK and not figure.trouble), None)
     data = case.dataset(case.size)
     yield f"### {case.name}"
     yield ""
     first, *others = WORKS[case.work].tables
     rows = [f"{first} {data.left:,} rows over {data.left_ids:,} keys"]
     rows += [f"{other} {data.right:,} rows over {data.right_ids:,} keys" for other in others]
-    yield f"{WORKS[case.work].meaning.capitalize()}: {', '.join(rows)}."
+    meaning = WORKS[case.work].meaning
+    yield f"{meaning[0].upper()}{meaning[1:]}: {', '.join(rows)}."
     yield ""
-    yield from _table(_HEADER, [row(figure, peer) for figure in figures])
-    for figure in figures:
+    peer = measured.of(PYSPARK)
+    yield from _table(_HEADER, [row(figure, peer) for figure in measured.figures])
+    for figure in measured.figures:
         if figure.extrapolated and not figure.trouble:
-            at = " and ".join(f"{size:,}" for size in figure.measured_at)
             yield ""
-            yield f"≈ {figure.contestant}: measured at {at} {case.unit}, extrapolated to {case.size:,}."
+            yield f"≈ {figure.contestant}: measured at {figure.measured_at:,} {case.unit}, extrapolated to {figure.size:,}."
+    if measured.disturbed:
+        yield ""
+        yield f"Runs that other programs slowed down: {measured.disturbed}."
 
 
 def row(figure: Figure, peer: Figure | None) -> tuple[str, ...]:
     """The cells of a figure."""
     if figure.trouble:
         trouble = figure.trouble if figure.skipped or figure.trouble.startswith("differs") else f"failed: {figure.trouble}"
-        return (figure.contestant, _cell(trouble), *[""] * (len(_HEADER) - 2))
+        return (figure.contestant, trouble.replace("|", "\\|"), *[""] * (len(_HEADER) - 2))
     about = "≈ " if figure.extrapolated else ""
-    short = too_short(figure)
-    parts = (
-        (None if short or too_short(peer) else ratio(figure.work, peer.work), ratio(figure.total, peer.total))
-        if peer
-        else (None, None)
-    )
-    ratios = [f"{about}{number(part)}" if part is not None else "" for part in parts]
     return (
         figure.contestant,
         seconds(figure.start),
-        TOO_SHORT if short else about + seconds(figure.work),
-        about + seconds(figure.total),
-        *ratios,
+        f"{about}{seconds(figure.total)}{_range(figure)}",
+        f"{about}{number(figure.total / peer.total)}" if peer else "",
+        about + seconds(figure.processor),
         gigabytes(figure.jvm) if figure.jvm else "-",
         gigabytes(figure.python),
         f"{figure.rows:,}",
     )
 
 
-def target_table(targets: Sequence[Target]) -> Iterator[str]:
-    """The table of the targets, line by line; a target is kept or missed by work time, where the rounds tell."""
+def _range(figure: Figure) -> str:
+    least, most = figure.between
+    return "" if len(figure.totals) == 1 else f" ({seconds(least).removesuffix(' s')} to {seconds(most).removesuffix(' s')})"
+
+
+def target_table(targets: Iterable[Held]) -> Iterator[str]:
+    """The table of the targets, line by line."""
     yield "### Targets"
     yield ""
     rows = []
     for target in targets:
         limit = f"{'at most' if target.most else 'at least'} {number(target.limit)}"
-        work = "" if target.work is None or target.between is None else _with_bounds(target.work, target.between)
-        rows.append((target.meaning, limit, work, "" if target.total is None else number(target.total), target.verdict))
-    yield from _table(("target", "limit", "by work time", "by total time", "work time's verdict"), rows)
+        value = "" if target.value is None or target.between is None else _with_bounds(target.value, target.between)
+        rows.append((target.meaning, limit, value, target.verdict))
+    yield from _table(("total / total", "limit", "measured", ""), rows)
+
+
+def first_table(measured: Mapping[str, Measurement]) -> str:
+    """The table of the README."""
+    figures = [figure for name in FIRST if (case := measured.get(FIRST_CASE)) and (figure := case.of(name))]
+    cells = [(FIRST[each.contestant], seconds(each.total), seconds(each.start)) for each in figures]
+    return "\n".join(_table(("", "total", "start-up (included)"), cells)) + "\n"
+
+
+def ratio_table(cases: Iterable[Case], measured: Mapping[str, Measurement]) -> str:
+    """The table of the page for readers: totals by PySpark SQL's."""
+    rows = []
+    for case in cases:
+        of_case = measured.get(case.name)
+        if of_case and (peer := of_case.of(PYSPARK)):
+            ours = {each.contestant for each in of_case.figures if each.contestant.startswith(("beam_joins", "pipelines"))}
+            parts = {each.contestant: number(each.total / peer.total) for each in of_case.figures if not each.trouble}
+            of_runners = [next((parts[name] for name in names if name in parts), "") for names in BY_RUNNER]
+            others = "; ".join(f"{name} {part}" for name, part in parts.items() if name not in (*ours, PYSPARK))
+            rows.append((f"{WORKS[case.work].meaning}; {case.size:,} {case.unit}", seconds(peer.total), *of_runners, others))
+    return "\n".join(_table(("case", PYSPARK, "on Spark", "on all cores", "other programs"), rows)) + "\n"
 
 
 def _with_bounds(value: float, between: Bounds) -> str:
-    if between.least == between.most:
-        return number(value)
-    most = "any" if between.most == float("inf") else number(between.most)
-    return f"{number(value)} ({number(between.least)} to {most})"
+    return number(value) if between.least == between.most else f"{number(value)} ({number(between.least)} to {number(between.most)})"
 
 
 def seconds(value: float) -> str:
@@ -140,12 +152,8 @@ def number(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(header)} |"
     yield f"|{'---|' * len(header)}"
     for cells in rows:
         yield f"| {' | '.join(cells)} |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

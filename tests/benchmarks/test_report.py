@@ -6,19 +6,21 @@ import pytest
 
 from benchmarks import works
 from benchmarks.data import dataset
-from benchmarks.harness import environments, figures, growth_report, lineup, noise, process, publish, report
-from benchmarks.harness.figures import Figure, Measured, Run, figure, rounds_of
+from benchmarks.harness import environments, figures, growth_report, lineup, process, publish, report, targets
+from benchmarks.harness.figures import Figure, Measurement, Run, figure, keep, kept
 from benchmarks.harness.growth_report import Grown, growth_table
-from benchmarks.harness.lineup import CASES, CONTESTANTS, OURS, PYSPARK, STATEFUL, cases
-from benchmarks.harness.report import case_table, target_table
-from benchmarks.harness.targets import targets
+from benchmarks.harness.lineup import CASES, CONTESTANTS, DUCKDB, OURS, OURS_DIRECT, PYSPARK, STATEFUL, Case, cases
+from benchmarks.harness.process import ContestantFailed
+from benchmarks.harness.report import case_table, first_table, ratio_table, target_table
+from benchmarks.harness.rounds import Rounds
+from benchmarks.harness.targets import Target, held
 
-CASE = next(case for case in cases(small=False) if case.name == "fk-uniform")
+CASE = CASES["fk-uniform"]
 
 
 @pytest.mark.parametrize(
     "module",
-    [dataset, environments, figures, growth_report, lineup, noise, process, publish, report, works],
+    [dataset, environments, figures, growth_report, lineup, process, publish, report, targets, works],
     ids=lambda module: module.__name__,
 )
 def test_the_examples_in_docstrings_hold(module):
@@ -26,51 +28,53 @@ def test_the_examples_in_docstrings_hold(module):
 
 
 def runs(*seconds):
-    return [Run(each, jvm=1_000_000_000, python=200_000_000) for each in seconds]
+    return [Run(each, jvm=1_000_000_000, python=200_000_000, processor=2 * each) for each in seconds]
 
 
-def test_work_is_the_median_total_less_the_median_start():
-    actual = figure(Measured("c", "x", 100, starts=runs(3, 1, 2), runs={100: runs(12, 30, 11)}, rows={100: 7}))
-    assert (actual.start, actual.work, actual.total, actual.rows) == (2, 10, 12, 7)
+def test_a_figure_is_the_median_of_rounds_and_keeps_them_all():
+    actual = figure("x", 100, [3, 1, 2], runs(12, 30, 11), rows=7, measured_at=100)
+    assert (actual.start, actual.total, actual.between, actual.processor, actual.rows) == (2, 12, (11, 30), 24, 7)
     assert not actual.extrapolated
 
 
-def test_a_smaller_size_is_extrapolated_in_proportion():
-    actual = figure(Measured("c", "x", 1000, starts=runs(2), runs={100: runs(5)}, rows={100: 7}))
-    assert (actual.work, actual.total, actual.extrapolated) == (30, 32, True)
-
-
-def test_two_sizes_are_extrapolated_along_a_line():
-    actual = figure(Measured("c", "x", 20_000, starts=runs(6), runs={200: runs(10), 1000: runs(26)}, rows={200: 1, 1000: 5}))
-    assert actual.total == 26 + 19_000 * 16 / 800
-    assert actual.measured_at == (200, 1000)
-    assert actual.rows == 5
+def test_a_smaller_size_is_extrapolated_in_proportion_to_what_it_took_beyond_the_start():
+    actual = figure("x", 1000, [2], runs(5), rows=7, measured_at=100)
+    assert (actual.total, actual.extrapolated) == (32, True)
 
 
 def test_peaks_are_the_highest_of_all_rounds():
-    actual = figure(Measured("c", "x", 1, starts=runs(1), runs={1: [Run(2, 5, 6), Run(2, 7, 4)]}, rows={1: 1}))
+    actual = figure("x", 1, [1], [Run(2, 5, 6), Run(2, 7, 4)], rows=1, measured_at=1)
     assert (actual.jvm, actual.python) == (7, 6)
 
 
-def made(contestant, start, work, case="fk-uniform", size=1_000_000, **more):
-    return Figure(case, contestant, size, start, work, 10**9, 10**8, 42, measured_at=(size,), **more)
+def made(contestant, start, *totals, size=1_000_000, **more):
+    return Figure(contestant, size, start, totals, 8.0, 10**9, 10**8, 42, measured_at=size, **more)
 
 
-def test_a_row_has_ratios_of_work_and_of_total():
-    lines = list(case_table(CASE, [made(PYSPARK, 5, 10), made(OURS, 4, 2)]))
-    assert lines[-1] == f"| {OURS} | 4.0 s | 2.0 s | 6.0 s | 0.20 | 0.40 | 1.0 GB | 0.10 GB | 42 |"
+def of(case, *figures, **more):
+    return Measurement(case, "two cores.", figures, **more)
+
+
+def line_of(contestant, lines):
+    (line,) = [line for line in lines if line.startswith(f"| {contestant} |")]
+    return line
+
+
+def test_a_row_has_the_total_its_range_and_its_part_of_the_total_of_pyspark():
+    lines = list(case_table(CASE, of("fk-uniform", made(PYSPARK, 5, 15), made(OURS, 4, 5, 6, 8))))
+    assert line_of(OURS, lines) == f"| {OURS} | 4.0 s | 6.0 s (5.0 to 8.0) | 0.40 | 8.0 s | 1.0 GB | 0.10 GB | 42 |"
+    assert line_of(PYSPARK, lines) == f"| {PYSPARK} | 5.0 s | 15.0 s | 1.00 | 8.0 s | 1.0 GB | 0.10 GB | 42 |"
     assert "orders 1,000,000 rows over 200,000 keys, customers 100,000 rows over 20,000 keys" in lines[2]
 
 
 def test_a_figure_whose_rows_differ_is_shown_as_such():
-    trouble = Figure("fk-uniform", OURS, 10, trouble="differs from DuckDB on 10 rows: 1 missing | x")
-    (line,) = [line for line in case_table(CASE, [trouble]) if line.startswith(f"| {OURS}")]
-    assert line.startswith(f"| {OURS} | differs from DuckDB on 10 rows: 1 missing \\| x |")
+    trouble = Figure(OURS, 10, trouble="differs from DuckDB on 10 rows: 1 missing | x")
+    assert f"| {OURS} | differs from DuckDB on 10 rows: 1 missing \\| x |" in "\n".join(case_table(CASE, of("fk-uniform", trouble)))
 
 
 def test_a_contestant_that_cannot_be_installed_is_skipped_and_says_why():
-    skipped = Figure("fk-wide", "Flink SQL, batch", 10, trouble="skipped: apache-flink cannot be installed here: no network")
-    (line,) = [line for line in case_table(CASE, [skipped]) if line.startswith("| Flink")]
+    skipped = Figure("Flink SQL, batch", 10, trouble="skipped: apache-flink cannot be installed here: no network")
+    line = line_of("Flink SQL, batch", case_table(CASES["fk-wide"], of("fk-wide", skipped)))
     assert line.startswith("| Flink SQL, batch | skipped: apache-flink cannot be installed here: no network |")
     assert skipped.skipped
 
@@ -82,95 +86,83 @@ def test_an_environment_without_its_packages_says_so(monkeypatch, tmp_path):
 
 
 def test_an_extrapolated_figure_is_marked():
-    actual = Figure("fk-uniform", "beam_cogroup, Spark", 1_000_000, 5, 300, 1, 1, 42, measured_at=(100_000,))
-    text = "\n".join(case_table(CASE, [actual]))
-    assert "| ≈ 300.0 s | ≈ 305.0 s |" in text
+    actual = Figure("beam_cogroup, Spark", 1_000_000, 5, (305.0,), 10.0, 1, 1, 42, measured_at=100_000)
+    text = "\n".join(case_table(CASE, of("fk-uniform", actual)))
+    assert "| 5.0 s | ≈ 305.0 s |" in text
     assert "measured at 100,000 rows of the left table, extrapolated to 1,000,000" in text
 
 
-def test_runs_beside_something_else_are_counted():
-    measured = Measured(
-        "c", "x", 1, starts=[Run(1, 1, 1, others=0.0)], runs={1: [Run(2, 1, 1, others=0.5), Run(2, 1, 1, others=0.01)]}
-    )
-    assert figures.disturbed([measured]) == (1, 3)
-    assert "1 of 3 runs shared the processors" in report.report([], [], [], (1, 3))
-    assert "shared" not in report.report([], [], [], (0, 3))
+def test_a_case_says_how_many_of_its_runs_were_disturbed():
+    assert "Runs that other programs slowed down: 2." in list(case_table(CASE, of("fk-uniform", made(OURS, 1, 2), disturbed=2)))
 
 
-def kept(*figures):
-    return {target.meaning: target for target in targets({(each.case, each.contestant): each for each in figures})}
+def test_a_report_says_which_cases_another_machine_measured():
+    one, other = of("fk-uniform", made(OURS, 1, 2)), Measurement("tables", "four cores.", (made(OURS, 1, 2),))
+    every = [CASES["fk-uniform"], CASES["tables"]]
+    assert report.report(every, {"fk-uniform": one}).startswith("two cores.\n\n### fk-uniform")
+    assert report.report(every, {"fk-uniform": one, "tables": other}).startswith("fk-uniform: two cores.\n\ntables: four cores.\n\n")
 
 
-def test_a_target_is_kept_or_missed_by_work_time():
-    actual = kept(made(PYSPARK, 5, 10), made(OURS, 9, 4))
-    ours = actual[f"fk-uniform: {OURS} / {PYSPARK}"]
-    assert (ours.work, ours.verdict) == (0.4, "kept")
-    assert ours.total == 13 / 15
+def verdicts(*measured):
+    return {each.meaning: each for each in held({each.case: each for each in measured})}
+
+
+@pytest.mark.parametrize(("totals", "verdict"), [((10, 11), "kept"), ((11, 13), "within noise"), ((13, 14), "missed")])
+def test_a_target_is_kept_or_missed_where_all_rounds_are(totals, verdict):
+    actual = verdicts(of("fk-uniform", made(PYSPARK, 5, 16), made(OURS, 9, *totals)))
+    assert actual[f"fk-uniform: {OURS} / {PYSPARK}"].verdict == verdict
     assert actual[f"tables: {OURS} / {PYSPARK}"].verdict == "not measured"
 
 
-def test_a_lower_bound_is_kept_from_above():
-    stateful = made(STATEFUL, 5, 400, case="tables-per-key", size=20_000)
-    actual = kept(stateful, made(OURS, 5, 5, case="tables-per-key", size=20_000), made(OURS, 5, 10))
+def test_a_target_of_another_peer_and_a_lower_bound_are_held():
+    stateful = of("tables-per-key", made(STATEFUL, 5, 400, size=20_000), made(OURS, 5, 10, size=20_000))
+    short = of("fk-short-10M", made(DUCKDB, 1, 10), made(OURS_DIRECT, 5, 14))
+    actual = verdicts(stateful, short, of("fk-uniform", made(OURS, 5, 10)))
     assert actual[f"tables-per-key: {STATEFUL} / {OURS}"].verdict == "missed"
+    assert actual[f"fk-short-10M: {OURS_DIRECT} / {DUCKDB}"].value == 1.4
     (updates,) = [target for meaning, target in actual.items() if "updates per second" in meaning]
-    assert (updates.work, updates.limit, updates.verdict) == (100_000, 110_000, "missed")
+    assert (updates.value, updates.limit, updates.verdict) == (100_000, 110_000, "missed")
 
 
 def test_a_figure_with_trouble_counts_for_no_target():
-    actual = kept(made(PYSPARK, 5, 10), made(OURS, 5, 1, trouble="differs"))
+    actual = verdicts(of("fk-uniform", made(PYSPARK, 5, 10), made(OURS, 5, 1, trouble="differs")))
     assert actual[f"fk-uniform: {OURS} / {PYSPARK}"].verdict == "not measured"
 
 
-def test_work_lies_between_the_fastest_run_after_the_slowest_start_and_the_slowest_run_after_the_fastest_start():
-    actual = figure(Measured("c", "x", 100, starts=runs(5, 6), runs={100: runs(12, 11)}, rows={100: 7}))
-    assert (actual.work, actual.work_between) == (6, (5, 7))
-    actual = figure(Measured("c", "x", 300, starts=runs(5, 5), runs={100: runs(8, 9), 200: runs(13, 12)}, rows={100: 1, 200: 2}))
-    assert actual.work_between == (12 - 5.25 + (12 - 9), 13 - 4.75 + (13 - 8))
-
-
-def test_one_round_may_be_off_by_a_twentieth_of_the_start():
-    actual = figure(Measured("c", "x", 100, starts=runs(10), runs={100: runs(13)}, rows={100: 7}))
-    assert actual.work_between == (2.5, 3.5)
-
-
-def measured(contestant, starts, seconds, case="fk-uniform"):
-    return figure(Measured(case, contestant, 1_000_000, starts=runs(*starts), runs={1_000_000: runs(*seconds)}, rows={1_000_000: 42}))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "work", "message"),
-    [
-        ((8, 8.2), "0.22", "kept"),
-        ((9.9, 10.5), "0.43", "within noise"),
-        ((14, 14.5), "0.84", "missed"),
-        ((5.9, 6.1), "too short to tell", "kept"),  # of what is surely no more than half
-        ((5.5, 6.0), "too short to tell", "too short to tell"),  # nothing, by the medians
-    ],
-)
-def test_a_difference_that_the_rounds_do_not_show_is_no_verdict(seconds, work, message):
-    ours, peer = measured(OURS, (5.8, 6.1), seconds), measured(PYSPARK, (6.0, 6.2), (15.8, 16.2))
-    assert kept(peer, ours)[f"fk-uniform: {OURS} / {PYSPARK}"].verdict == message
-    (line,) = [line for line in case_table(CASE, [peer, ours]) if line.startswith(f"| {OURS} |")]
-    assert f"| {work} |" in line
-
-
-def test_a_difference_from_a_peer_that_is_too_short_is_no_verdict_either():
-    ours, peer = measured(OURS, (5.8, 6.1), (6.9, 6.8), "fk-final"), measured(PYSPARK, (6.0, 7.2), (7.1, 7.3), "fk-final")
-    target = kept(peer, ours)[f"fk-final: {OURS} / {PYSPARK}"]
-    assert target.verdict == "too short to tell"
-    (line,) = [line for line in target_table([target]) if line.startswith("| fk-final")]
-    assert line == f"| fk-final: {OURS} / {PYSPARK} | at most 1.00 | 1.50 (0.43 to any) | 0.95 | too short to tell |"
-
-
 def test_the_range_of_a_target_is_shown():
-    ours, peer = measured(OURS, (5, 5), (9, 9)), measured(PYSPARK, (5, 5), (15, 15))
-    target = kept(peer, ours)[f"fk-uniform: {OURS} / {PYSPARK}"]
-    assert f"| {target.work:.2f} (0.37 to 0.44) |" in "\n".join(target_table([target]))
+    actual = held({"fk-uniform": of("fk-uniform", made(PYSPARK, 5, 20, 25), made(OURS, 5, 10))})
+    assert f"| fk-uniform: {OURS} / {PYSPARK} | at most 0.75 | 0.44 (0.40 to 0.50) | kept |" in list(target_table(actual))
 
 
 def test_the_table_of_targets_says_what_was_not_measured():
-    assert all(line.endswith("| not measured |") for line in list(target_table(list(targets({}))))[4:])
+    assert all(line.endswith("| not measured |") for line in list(target_table(held({})))[4:])
+
+
+def test_targets_are_of_cases_that_both_take_part_in():
+    for target in targets.TARGETS:
+        assert isinstance(target, Target)
+        assert all(CONTESTANTS[name].takes(CASES[target.case], small=False) for name in (target.contestant, target.peer))
+
+
+def test_a_measurement_replaces_that_of_its_case_in_the_order_of_cases(tmp_path):
+    file = tmp_path / "figures.json"
+    file.write_text("[]")
+    for measured in (of("tables", made(OURS, 1, 2)), of("fk-uniform", made(OURS, 1, 2, 3)), of("tables", made(OURS, 1, 9))):
+        keep(measured, CASES, file)
+    assert list(kept(file).values()) == [of("fk-uniform", made(OURS, 1, 2, 3)), of("tables", made(OURS, 1, 9))]
+
+
+def test_the_pages_say_what_the_kept_figures_and_settings_say():
+    for each in publish.generated():
+        page = each.page.read_text(encoding="utf-8")
+        assert publish.replaced(page, each.text, each.part) == page, f"{each.page}: python -m benchmarks.harness.publish"
+
+
+def test_the_tables_for_readers_have_the_totals_and_their_parts_of_the_total_of_pyspark():
+    measured = {"fk-uniform": of("fk-uniform", made(DUCKDB, 0.2, 1), made(PYSPARK, 5, 10), made(OURS, 4, 6), made(OURS_DIRECT, 2, 3))}
+    assert "| PySpark SQL, written by hand | 10.0 s | 5.0 s |" in first_table(measured)
+    (line,) = ratio_table(CASES.values(), measured).splitlines()[2:]
+    assert line.endswith("| 10.0 s | 0.60 | 0.30 | DuckDB 0.10 |")
 
 
 def test_every_case_has_a_reference_and_small_cases_are_a_part_of_all():
@@ -197,8 +189,30 @@ def test_growth_that_a_start_may_hide_is_too_short_to_tell():
     assert "| 5.8 s | too short to tell | too short to tell | - |" in text
 
 
-def test_a_report_says_how_many_rounds_its_figures_have():
-    once, thrice = (Measured("c", "x", 1, starts=runs(1), runs={1: runs(*seconds)}, rows={1: 1}) for seconds in ((2,), (2, 3, 4)))
-    assert (rounds_of([once]), rounds_of([thrice, once]), rounds_of([])) == ((1, 1), (1, 3), (0, 0))
-    assert "\n\n1 to 3 rounds of each.\n\n" in report.report([], [], [], rounds=(1, 3))
-    assert "\n\n1 round of each.\n\n" in report.report([], [], [], rounds=(1, 1))
+class Scripted(Rounds):
+    """Rounds whose processes are made up: each takes the seconds, and shares the machine with others, as a script says."""
+
+    def __init__(self, data, script, **more):
+        super().__init__(data, **more)
+        self._script = iter(script)
+
+    def _checked(self, work, contestant, dataset, scratch):
+        seconds, others = next(self._script)
+        if seconds is None:
+            raise ContestantFailed("ended with code 1: no memory")
+        return Run(seconds, 1, 1, others), type("Rows", (), {"rows": 7})()
+
+
+SMALL = Case("tables", "tables", 100)
+
+
+def test_a_run_that_others_slowed_down_is_repeated_and_the_quieter_one_counts(tmp_path):
+    script = [(1, 0), (2, 0.0), (9, 0.5), (5, 0.01), (2, 0.0), (9, 0.5), (12, 0.6)]
+    measured = Scripted(tmp_path, script, small=False).measure(SMALL, [CONTESTANTS[DUCKDB]], 2)
+    assert (measured.of(DUCKDB).totals, measured.disturbed) == ((5, 9), 1)
+
+
+def test_a_contestant_that_fails_is_not_started_again(tmp_path):
+    measured = Scripted(tmp_path, [(1, 0), (2, 0), (None, 0)], small=False).measure(SMALL, [CONTESTANTS[DUCKDB]], 3)
+    assert measured.figures[0].trouble == "ended with code 1: no memory"
+    assert measured.of(DUCKDB) is None
