@@ -28,8 +28,9 @@ def generated() -> Iterator[Generated]:
     measured = kept()
     yield Generated(METHOD, "measured", report(CASES.values(), measured))
     yield Generated(METHOD, "settings", searched_table(searched().values()))
-    yield Generated(ROOT / "docs" / "benchmarks.md", "ratios", ratio_table(CASES.values(), measured))
-    yield Generated(ROOT / "README.md", "first", first_table(measured))
+    yield Generated(ROOT / "docs/benchmarks.md", "ratios", ratio_table(CASES.values(), measured))
+    for page in ("README.md", "docs/benchmarks.md"):
+        yield Generated(ROOT / page, "first", first_table(measured))
 
 
 def replaced(page: str, text: str, part: Part = "measured") -> str:
