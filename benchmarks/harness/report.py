@@ -8,7 +8,7 @@ from typing import Final
 
 from benchmarks.harness.environments import versions
 from benchmarks.harness.figures import Bounds, Figure, Measurement
-from benchmarks.harness.lineup import BY_RUNNER, DUCKDB, OURS, OURS_DIRECT, OURS_DIRECT_RECORDS, OURS_RECORDS, PYSPARK, Case
+from benchmarks.harness.lineup import BY_RUNNER, DUCKDB, OURS, OURS_DIRECT, PYSPARK, Case
 from benchmarks.harness.targets import Held, held
 from benchmarks.works import WORKS
 
@@ -18,10 +18,8 @@ FIRST_CASE: Final = "fk-uniform"
 FIRST: Final = {
     OURS_DIRECT: "`ForeignKeyJoin`, all cores (`beam_joins.LocalRunner`)",
     OURS: "`ForeignKeyJoin`, Spark",
-    OURS_DIRECT_RECORDS: "the same with functions of one record, all cores",
-    OURS_RECORDS: "the same with functions of one record, Spark",
     PYSPARK: "PySpark SQL, written by hand",
-    "beam_cogroup, Spark": "plain Beam with `CoGroupByKey`, Spark (extrapolated from a tenth)",
+    "beam_cogroup, Spark": "plain Beam, `CoGroupByKey`, Spark (extrapolated)",
     DUCKDB: "DuckDB, the floor",
 }
 """What the README calls the contestants that it shows."""

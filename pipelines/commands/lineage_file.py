@@ -104,7 +104,7 @@ class LineageFile:
             named[TO] = dataset_at(target.address.options.get("conninfo", args.to), target.name)
         columns: dict[str, Any] = {each.name: getattr(each.records, "columns", ()) for each in run.outputs}
         if TO in columns:
-            columns[TO] = columns[TO].field("new").type
+            columns[TO] = columns[TO].field("new").type if "new" in columns[TO].names else columns[TO]
         written = {} if run.summary is None else run.summary.data()["outputs"]
         datasets = []
         for name, dataset in named.items():

@@ -3,7 +3,6 @@
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +11,6 @@ from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.command_spec import LACKING, TO
 from beam_joins.pipelines.commands.grouped_rows import result_rows
 from beam_joins.pipelines.commands.job import Job
-from beam_joins.pipelines.formats.output_records import merged_changes
 from beam_joins.pipelines.results.merge_once import MergedTable
 from beam_joins.pipelines.results.output_files import Output
 from beam_joins.pipelines.results.run_mark import REPLACED, Mark, NotAsLeft, RunMark, last_mark, remember, rows_replaced
@@ -38,7 +36,7 @@ class MergedResult:
 
     def output(self, job: Job) -> Output:
         """The changes that are merged. Raises InputError for columns that the table does not take."""
-        return result_rows(job).output(TO, "--to", self.file, "table")
+        return result_rows(job).output(TO, "--to", self.file, "table", records=self._table_of(job).records)
 
     def looked_at(self, job: Job, inputs: Mapping[str, Any] | None) -> str:
         """The line of a dry run on the table, which is checked if it exists; ``inputs`` are those of the state after the last run.
@@ -96,14 +94,14 @@ class MergedResult:
         assert self._table is not None
         last = None if anew else last_mark(folder.inputs, self._target.name)
         with self._as_left(job):
-            mark = self._table.merge(partial(merged_changes, path), run=folder.run, anew=anew, last=last)
+            mark = self._table.merge(path, run=folder.run, anew=anew, last=last)
         if mark is not None:
             remember(folder.inputs, self._target.name, mark)
 
     def replace(self, path: str) -> None:
         """Replace all rows by those of a run that stands alone."""
         assert self._table is not None
-        self._table.merge(partial(merged_changes, path), run=None, anew=True)
+        self._table.merge(path, run=None, anew=True)
 
     def _exists(self, table: MergedTable, job: Job, *, first: bool) -> bool:
         """Whether the table is there. Raises InputError if it is not, and runs before have written to it."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from beam_joins.errors import InputError
 from beam_joins.pipelines.commands.job import Job
 from beam_joins.pipelines.formats.json_rows import JsonRows, RowColumns, with_numbers
-from beam_joins.pipelines.formats.output_records import ChangeRecords, Made, TextRecords
+from beam_joins.pipelines.formats.output_records import ChangeRecords, Made, TableRecords, TextRecords
 from beam_joins.pipelines.formats.read_plan import COLUMNS, JSON, ReadPlan
 from beam_joins.pipelines.formats.registry import file_format, format_of
 from beam_joins.pipelines.formats.types.json_text import iso_json
@@ -124,8 +124,12 @@ class ResultRows:
                 if name in of_key and (side, column) not in of_key[name]:
                     raise InputError(f"{option}: '{name}' is a column of the key and another one of the result: {job.spec.rename}")
 
-    def output(self, name: str, option: str, path: str, as_: Made, owner: str = "") -> Output:
-        """An output of an option, whose suffix says its format. Raises InputError for a column that the format does not take."""
+    def output(self, name: str, option: str, path: str, as_: Made, owner: str = "", *, records: TableRecords | None = None) -> Output:
+        """An output of an option, whose suffix says its format, if its ``records`` do not. Raises InputError for a column that the
+        format does not take.
+        """
+        if records is not None:
+            return Output(name, path, records, owner=owner, row=self.typed if self.in_texts else _Steps(()))
         format_ = format_of(option, path).name
         made = partial(Output, name, path, owner=owner, in_parts=self.job.in_parts and as_ != "table")
         of_json, has_texts = file_format(format_).of_json, JSON in self.job.result_forms

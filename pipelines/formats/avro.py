@@ -321,19 +321,23 @@ def _may_be_cut_off() -> Iterator[None]:
 
 
 class AvroEncoder:
-    """Rows as records of a schema."""
+    """Rows as records of a ``schema``, of this ``name``; columns that are not ``nullable`` have no union with null."""
 
-    def __init__(self, columns: pa.Schema, pairs: bool) -> None:
+    def __init__(self, columns: pa.Schema, pairs: bool, *, name: str = "", nullable: bool = True) -> None:
         """Raises ``ValueError`` for a column of a type or a name that Avro does not have."""
         self._columns = columns
         self._schema = target_type("avro", "", pa.struct(list(columns)))
+        self.schema = {**self._schema, **({"name": name} if name else {})}
+        if not nullable:
+            fields = [{"name": field["name"], "type": field["type"][1]} for field in self._schema["fields"]]
+            self.schema = {**self.schema, "fields": fields}
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_parsed"}
 
     @cached_property
     def _parsed(self) -> Any:
-        return fastavro.parse_schema(self._schema)
+        return fastavro.parse_schema(self.schema)
 
     def encoded(self, columns: list[pa.Array]) -> pa.Array:
         """The rows, each encoded without a header."""
@@ -346,7 +350,7 @@ class AvroEncoder:
 
     def writer(self, file: BinaryIO) -> "AvroWriter":
         """A writer of encoded rows to a file."""
-        return AvroWriter(file, self._schema)
+        return AvroWriter(file, self.schema)
 
 
 def _records_of(columns: list[pa.Array], record: Schema) -> Iterator[dict[str, Any]]:

@@ -3,9 +3,9 @@
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import apache_beam as beam
 import pyarrow as pa
@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import xxhash
 from apache_beam.pvalue import PCollection
 
-from beam_joins import ChangeBatch
 from beam_joins.coders.block import read_blocks
 from beam_joins.columns.sorted_bytes import bytes_order
 from beam_joins.columns.sorting import combine_chunks
@@ -21,8 +20,10 @@ from beam_joins.errors import InputError, OutputError
 from beam_joins.keys.encoded import encoded_keys
 from beam_joins.keys.hashes import hashes
 from beam_joins.pipelines.base.call_once import CallOnce
+from beam_joins.pipelines.formats.output_records import TableRecords, merged_changes
 from beam_joins.pipelines.formats.types.target_types import parquet_type
 from beam_joins.pipelines.results.run_mark import Mark, MarkFile, NotAsLeft, rows_replaced
+from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.connect.checks import columns, require_bounded, require_global, require_tables, text
 from beam_joins.transforms.connect.runs import before_run, folder_for
 from beam_joins.transforms.connect.tables import (
@@ -62,10 +63,12 @@ class MergedTable(Protocol):
         of earlier runs, may have more columns, and gets those that it lacks if requested, null in the rows that are there.
         """
 
-    def merge(
-        self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool, last: Mark | None = None
-    ) -> Mark | None:
-        """Merges the changes, which can be read again, whole or not at all; ``anew``: in place of all rows that are
+    @property
+    def records(self) -> TableRecords | None:
+        """The records of the file by which the changes are handed over; ``None``: those of a ``"table"``."""
+
+    def merge(self, file: str, *, run: int | None, anew: bool, last: Mark | None = None) -> Mark | None:
+        """Merges the changes in an Arrow file, whole or not at all; ``anew``: in place of all rows that are
         there. The same changes of the same run count once; ``None``: a run that stands alone, and is done anew. Gives the
         mark of the run, if it has one; where the table is not made anew, it has to have the mark of the ``last`` one.
 
@@ -334,6 +337,7 @@ class _AtOnce:
     """All changes of a run, merged by one process."""
 
     into: MergeOfRun
+    records: ClassVar[None] = None
 
     def exists(self) -> bool:
         return self.into.into.exists()
@@ -341,10 +345,8 @@ class _AtOnce:
     def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
         self.into.into.prepare(create=create, widen=widen, last=last)
 
-    def merge(
-        self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool, last: Mark | None = None
-    ) -> Mark | None:
-        rows = list(map(newest, changes()))
+    def merge(self, file: str, *, run: int | None, anew: bool, last: Mark | None = None) -> Mark | None:
+        rows = list(map(newest, merged_changes(file)))
         into = replace(self.into, number=run)
         _, mark = into.marked([into.part_of(pa.Table.from_batches(rows))] if rows else [], anew=anew, last=last)
         return mark

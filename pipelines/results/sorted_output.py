@@ -113,9 +113,9 @@ def write_pieces(rows: pa.Table, name: str, directory: str) -> Iterator[tuple[st
         yield path, len(piece)
 
 
-def merge(writer: Any, parts: Sequence[str], *, head: pa.Array | None = None, removes: bool) -> None:
-    """Merges sorted parts by a writer of records to a new file, behind the records of its ``head``, and closes it. Raises
-    OSError.
+def merge(writer: Any, parts: Sequence[str | bytes], *, head: pa.Array | None = None, removes: bool) -> None:
+    """Merges sorted parts, files or their content, by a writer of records to a new file, behind the records of its ``head``, and
+    closes it. Raises OSError.
 
     ``removes``: a part is removed once it is in the whole, so that the disk need not hold the result twice.
     """
@@ -129,14 +129,14 @@ def merge(writer: Any, parts: Sequence[str], *, head: pa.Array | None = None, re
                 ahead = thread.submit(next, windows, None)  # made while this one is written
                 records, ended = window
                 writer.write(records)
-                if removes:
-                    for part in ended:
-                        remove(part)
+                for part in ended if removes else ():
+                    assert isinstance(part, str)
+                    remove(part)
     finally:
         writer.close()
 
 
-def _windows(parts: Sequence[str]) -> Iterator[tuple[pa.Array, list[str]]]:
+def _windows(parts: Sequence[str | bytes]) -> Iterator[tuple[pa.Array, list[str | bytes]]]:
     """The records of all parts in their order, some at a time, with the parts that end with them."""
     if not parts:
         return
@@ -148,7 +148,7 @@ def _windows(parts: Sequence[str]) -> Iterator[tuple[pa.Array, list[str]]]:
     cuts = _cuts(positions, size)
     edges = np.array([[0, *_places(part, each, cuts), len(each)] for part, each in zip(parts, positions, strict=True)])
     tables: dict[int, pa.Table] = {}
-    mapped, most_mapped = 0, max(_MAPPED_BYTES, size // _MAPPED_SHARE) if is_local(parts[0]) else size
+    mapped, most_mapped = 0, max(_MAPPED_BYTES, size // _MAPPED_SHARE) if isinstance(parts[0], str) and is_local(parts[0]) else size
     for start, end in zip(edges.T, edges.T[1:], strict=False):
         slices, ended = [], []
         for n in np.flatnonzero(start < end).tolist():
@@ -182,7 +182,7 @@ def _cuts(positions: Sequence[Ints], size: int) -> list[tuple[int, int]]:
     return cuts
 
 
-def _places(part: str, positions: Ints, cuts: Sequence[tuple[int, int]]) -> Iterator[int]:
+def _places(part: str | bytes, positions: Ints, cuts: Sequence[tuple[int, int]]) -> Iterator[int]:
     """The number of records of a part before each cut."""
     for position, hashed in cuts:
         start = int(np.searchsorted(positions, position))
@@ -191,7 +191,9 @@ def _places(part: str, positions: Ints, cuts: Sequence[tuple[int, int]]) -> Iter
         yield start
 
 
-def _read(part: str) -> pa.Table:
+def _read(part: str | bytes) -> pa.Table:
+    if isinstance(part, bytes):
+        return pa.ipc.open_file(part).read_all()
     if is_local(part):
         return pa.ipc.open_file(pa.memory_map(part)).read_all()
     with open_file(part) as file:

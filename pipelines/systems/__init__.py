@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from beam_joins.pipelines.systems.files.write_parquet import WriteParquet
     from beam_joins.pipelines.systems.kafka.read_kafka import ReadKafka
     from beam_joins.pipelines.systems.kafka.read_kafka_change_events import ReadKafkaChangeEvents
+    from beam_joins.pipelines.systems.kafka.write_kafka import WriteKafka
     from beam_joins.pipelines.systems.postgres.read_postgres import ReadPostgres
     from beam_joins.pipelines.systems.postgres.write_postgres import WritePostgres
     from beam_joins.pipelines.systems.write_big_query import WriteBigQuery
@@ -46,6 +47,7 @@ __all__ = [
     "WriteChangelog",
     "WriteDelta",
     "WriteDuckLake",
+    "WriteKafka",
     "WriteParquet",
     "WritePostgres",
 ]
@@ -57,7 +59,7 @@ _SYSTEMS: Final = {
         *("WriteChangelog", "WriteParquet"),
     ),
     "postgres": ("ReadPostgres", "WritePostgres"),
-    "kafka": ("ReadKafka", "ReadKafkaChangeEvents"),
+    "kafka": ("ReadKafka", "ReadKafkaChangeEvents", "WriteKafka"),
     "delta": ("ReadDelta", "WriteDelta"),
 }
 """The folders of systems with several modules, and their readers and writers."""

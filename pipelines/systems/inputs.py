@@ -42,9 +42,8 @@ def _slot(address: str) -> dict[str, Any]:
 def _topic(address: str) -> dict[str, Any]:
     topic = kafka_address(address)
     servers = topic.config.pop("bootstrap.servers")
-    named = {name: value for name, value in (("format", topic.format), ("table", topic.table)) if value}
     config = {"config": topic.config} if topic.config else {}
-    return {"topics": topic.topic, "bootstrap_servers": servers, "follow": False, **named, **config}
+    return {"topics": topic.topic, "bootstrap_servers": servers, "follow": False, **topic.options, **config}
 
 
 def _path(address: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from beam_joins.errors import InputError
+from beam_joins.pipelines.systems.kafka.kafka_address import kafka_address
 from beam_joins.pipelines.systems.postgres.postgres_address import postgres_table
 
 if TYPE_CHECKING:
@@ -94,10 +95,23 @@ def _big_query(address: str) -> Address:
     return Address(address, table, {"table": table})
 
 
+def _topic(address: str) -> Address:
+    topic = kafka_address(address, _OF_TOPICS)
+    options: dict[str, Any] = dict(topic.options)
+    if (count := options.get("partitions")) is not None:
+        if not count.isdecimal():
+            raise InputError(f"partitions={count}: give a whole number")
+        options["partitions"] = int(count)
+    servers = topic.config.pop("bootstrap.servers")
+    return Address(topic.shown, topic.topic, {"topic": topic.topic, "bootstrap_servers": servers, "config": topic.config, **options})
+
+
+_OF_TOPICS: Final = ("records", "key_format", "value", "schema_registry", "table", "partitions", "application")
 TARGETS: Final = (
     _Kind("WritePostgres", "postgres://HOST/DATABASE?table=NAME", ("postgres://", "postgresql://"), _postgres),
     _Kind("WriteDelta", "delta:PATH", ("delta:",), _path),
     _Kind("WriteDuckLake", "ducklake:PATH?table=NAME", ("ducklake:",), _lake),
+    _Kind("WriteKafka", "kafka://HOST:PORT/TOPIC", ("kafka://",), _topic),
     _Kind("WriteBigQuery", "bigquery:PROJECT.DATASET.TABLE", ("bigquery:",), _big_query),
 )
 FORMS: Final = " or ".join(each.form for each in TARGETS)

@@ -29,6 +29,7 @@ from beam_joins.io import (
     WriteChangelog,
     WriteDelta,
     WriteDuckLake,
+    WriteKafka,
     WriteParquet,
     WritePostgres,
 )
@@ -206,6 +207,11 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
         **{"catalog": ("l", "text"), "table": ("t", "text"), "key": ("id", NAME), "application": (None, NAME)},
         "data_path": (None, NAME),
     },
+    "WriteKafka": {
+        **{"topic": ("t", "text"), "bootstrap_servers": ("b:1", "text"), "records": ("upserts", ""), "key": ("id", NAME)},
+        **{"key_format": (None, "none"), "value": ("json", ""), "schema_registry": (None, "none"), "table": ("", "empty text")},
+        **{"partitions": (None, "none"), "application": (None, NAME), "config": (None, "none settings")},
+    },
     "WriteParquet": {"path": ("p", "text"), "schema": (None, "none schema"), "compression": ("snappy", "")},
     "WritePostgres": {
         **{"conninfo": ("dbname=x", "empty"), "table": ("t", "text"), "key": ("id", "text"), "schema": (SCHEMA, "none schema")},
@@ -216,7 +222,7 @@ FORMS: dict[str, dict[str, tuple[Any, str]]] = {
 READERS_AND_WRITERS = (
     *(ReadChangelog, ReadGrowingChangelog, ReadChangeEvents, ReadKafkaChangeEvents),
     *(ReadKafka, ReadGrowingFiles, ReadParquet, ReadDelta, ReadPostgres),
-    *(WriteBigQuery, WriteChangelog, WriteDelta, WriteDuckLake, WriteParquet, WritePostgres),
+    *(WriteBigQuery, WriteChangelog, WriteDelta, WriteDuckLake, WriteKafka, WriteParquet, WritePostgres),
 )
 TRANSFORMS: dict[str, Callable[..., Any]] = {
     transform.__name__: transform

@@ -30,8 +30,11 @@ _COLUMNS: Final[dict[str, Callable[[Any], Any]]] = {
     "kafka_partition": lambda message: message.partition(),
     "kafka_offset": lambda message: message.offset(),
     "kafka_timestamp": lambda message: int(message.timestamp()[1]) * 1_000,
+    "kafka_tombstone": lambda message: message.value() is None,
 }
 """Columns of a schema that are filled with the metadata of a record in Kafka."""
+_HEADER: Final = "kafka_header_"
+"""The begin of the names of columns that are filled with the last header of the rest of the name."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Records:
 
     def _in_columns(self, after: int, messages: Sequence[Any], rows: SourceRows, plan: ReadPlan) -> ReadPiece:
         """The elements of values in the columns of the schema."""
+        if not messages:  # between two places are marks of transactions alone
+            return ReadPiece(after, [], None, 0)
         texts = []
         for message in messages:
             with said_of(message):
@@ -110,7 +115,8 @@ class Records:
     def _text(self, message: Any, columns: pa.Schema) -> bytes:
         """The JSON object of a value, with the columns of a schema that Kafka fills."""
         text = (self._avro_text(message) if self.value == "avro" else message.value()) or _NO_ROW
-        filled = {field.name: _value_of(message, field) for field in columns if field.name in _COLUMNS}
+        of_kafka = (field for field in columns if field.name in _COLUMNS or field.name.startswith(_HEADER))
+        filled = {field.name: _value_of(message, field) for field in of_kafka}
         if not filled:
             return text
         try:
@@ -139,10 +145,17 @@ class Records:
 
 def _value_of(message: Any, field: pa.Field) -> Any:
     """The metadata of a record in Kafka for a field, in the JSON value of the field's type."""
-    value = _COLUMNS[field.name](message)
+    value: Any
+    if field.name.startswith(_HEADER):
+        name = field.name.removeprefix(_HEADER)
+        value = next((text for header, text in reversed(message.headers() or ()) if header == name), None)
+    else:
+        value = _COLUMNS[field.name](message)
     if isinstance(value, bytes) and pa.types.is_string(field.type):
         return value.decode()
-    if not pa.types.is_timestamp(field.type):
+    if isinstance(value, bytes) and pa.types.is_integer(field.type):
+        return int(value)
+    if value is None or not pa.types.is_timestamp(field.type):
         return value
     return (datetime(1970, 1, 1) + timedelta(microseconds=value)).isoformat() + ("Z" if field.type.tz else "")
 

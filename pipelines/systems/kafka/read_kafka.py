@@ -29,8 +29,9 @@ class ReadKafka(beam.PTransform[PBegin, PCollection[Any]]):
       is None. Records of Avro are dicts: decimals are numbers with all digits, dates and times ISO 8601 text.
     * ``schema_registry``: as of :class:`~beam_joins.io.ReadKafkaChangeEvents`.
     * ``schema``: for JSON objects and records of Avro, a ``pyarrow.Schema``, a ``NamedTuple`` or a dataclass. Columns named
-      ``kafka_key``, ``kafka_partition``, ``kafka_offset`` and ``kafka_timestamp`` (microseconds) hold these of the record; a
-      tombstone has nulls in all others.
+      ``kafka_key``, ``kafka_partition``, ``kafka_offset`` and ``kafka_timestamp`` (microseconds) hold these of the record,
+      ``kafka_tombstone`` whether its value is null, and ``kafka_header_NAME`` its header of that name, text or a whole number;
+      a tombstone has nulls in all others.
     * ``timestamp_by``: a function of key and value, or a column of the schema, with the event time: microseconds since the
       epoch, or a time with a time zone. By default the record's time in Kafka; with a schema, its column
       ``kafka_timestamp``.

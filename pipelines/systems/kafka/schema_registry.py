@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 import fastavro
 
+from beam_joins.errors import OutputError, Unavailable
 from beam_joins.extras import needs
 from beam_joins.pipelines.formats.avro_blocks import avro_reason
 
 _ADDRESS: Final = ("http://", "https://")
 _DEFAULTS: Final = {"timeout": 2.0, "max.retries": 3, "retries.wait.ms": 300, "retries.max.wait.ms": 600}
 """A registry that does not answer is given up within ten seconds."""
-_REFUSED, _ABSENT = (401, 403), 404
+_REFUSED, _ABSENT, _INCOMPATIBLE = (401, 403), 404, 409
 
 
 class AvroSchema(NamedTuple):
@@ -56,6 +57,29 @@ class SchemaRegistry:
             return _parsed(number, registered.schema_str, names)
 
         return AvroSchema(parsed(self._asked(f"schema {number}", "get_schema", number)), names)
+
+    def register(self, subject: str, schema: Any) -> int:
+        """Register a schema of Avro for a subject, unless it is there; gives its number.
+
+        Raises OutputError, a sentence, if the registry does not take it.
+        """
+        where = _shown(self._settings["url"])
+        try:
+            with _client(self._settings) as client:
+                made = import_module("confluent_kafka.schema_registry").Schema(json.dumps(schema), "AVRO")
+                return int(client.register_schema(subject, made))
+        except ImportError:
+            raise
+        except Exception as error:
+            status, text = getattr(error, "http_status_code", None), avro_reason(error)
+            if status == _INCOMPATIBLE:
+                raise OutputError(
+                    f"the registry {where} refuses the schema of {subject}, which is not compatible with the last one ({text}): write "
+                    "to another topic, or let the subject have another compatibility"
+                ) from error
+            remedy = "give credentials in schema_registry=" if status in _REFUSED else "see that the workers reach it, and run again"
+            kind = OutputError if status is not None else Unavailable
+            raise kind(f"the registry {where} does not register the schema of {subject} ({text}): {remedy}") from error
 
     def _asked(self, what: str, method: str, *arguments: Any) -> Any:
         try:

@@ -32,14 +32,14 @@ class TopicInputs(NamedTuple):
         topics, options = dict[str, KafkaAddress](), dict[str, Mapping[str, str]]()
         for name, each in inputs.items():
             address = kafka_address(each.address)
-            format_ = each.format or address.format
+            format_ = each.format or address.options.get("format")
             if format_ not in ("debezium", "maxwell"):
                 raise InputError(f"{each.option}: give the envelopes of the topic: ?format=debezium or ?format=maxwell in the address")
             if any(address.topic == other.topic and address.config != other.config for other in topics.values()):
                 raise InputError(
                     f"the topic {address.topic} is read from two brokers, or with two settings: give both sides one address"
                 )
-            topics[name], options[name] = address, {"format": format_, "table": each.table or address.table}
+            topics[name], options[name] = address, {"format": format_, "table": each.table or address.options.get("table", "")}
         return cls(topics, options, {name: each.option for name, each in inputs.items()})
 
     @property

@@ -18,7 +18,7 @@ _AT_A_TIME: Final = 10_000
 _WAIT_SECONDS: Final = 0.1
 _ANSWER_SECONDS: Final = 8.0
 """The longest wait for the first answer of a broker, in seconds."""
-_SILENT: Final = {"log_level": 0}
+SILENT: Final[Mapping[str, Any]] = {"log_level": 0}
 """librdkafka writes each attempt to connect to the standard error."""
 _NOT_OURS: Final = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
 
@@ -85,10 +85,14 @@ def kafka() -> Any:
     return confluent_kafka
 
 
-def partitions_of(topic: str, config: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """The partitions that a topic has. Raises InputError if there is no such topic, and Unavailable if no broker answers."""
+class NoTopic(InputError):
+    """A topic that is not there."""
+
+
+def partitions_of(topic: str, config: Mapping[str, Any], to: str = "read") -> list[tuple[str, int]]:
+    """The partitions that a topic has. Raises NoTopic, InputError if it cannot be seen, and Unavailable if no broker answers."""
     reasons: list[Any] = []
-    consumer = kafka_consumer({**_SILENT, "error_cb": reasons.append, **config})
+    consumer = kafka_consumer({**SILENT, "error_cb": reasons.append, **config})
     try:
         metadata = consumer.list_topics(topic, timeout=_ANSWER_SECONDS).topics[topic]
     except kafka().KafkaException as error:
@@ -97,20 +101,33 @@ def partitions_of(topic: str, config: Mapping[str, Any]) -> list[tuple[str, int]
     finally:
         consumer.close()
     if metadata.error is not None:
-        kind = Unavailable if metadata.error.retriable() else InputError
-        raise kind(f"the topic {topic} cannot be read: {metadata.error.str()}")
+        absent = metadata.error.code() == kafka().KafkaError.UNKNOWN_TOPIC_OR_PART
+        kind = Unavailable if metadata.error.retriable() and not absent else NoTopic if absent else InputError
+        raise kind(f"the topic {topic} cannot be {to}: {metadata.error.str()}")
     return [(topic, partition) for partition in sorted(metadata.partitions)]
 
 
 def identity_of(topic: str, config: Mapping[str, Any]) -> str:
     """The id of a topic, which changes when the topic is deleted and made anew; empty where brokers have none."""
-    client = _admin({**_SILENT, **config})
+    client = admin(config)
     (described,) = client.describe_topics(kafka().TopicCollection([topic]), request_timeout=_ANSWER_SECONDS).values()
     try:
         identity = described.result(2 * _ANSWER_SECONDS).topic_id
     except (kafka().KafkaException, TimeoutError):  # an older broker; where none answers, the reading says so
         return ""
     return "" if identity is None or not identity.get_most_significant_bits() else str(identity)
+
+
+def create_topic(topic: str, partitions: int, config: Mapping[str, Any], *, compacted: bool) -> None:
+    """Create a topic, unless another process has just done so. Raises InputError if the brokers do not allow it."""
+    settings = {"cleanup.policy": "compact"} if compacted else {}
+    client = admin(config)  # no result comes after its end
+    (made,) = client.create_topics([kafka_admin().NewTopic(topic, partitions, config=settings)]).values()
+    try:
+        made.result(2 * _ANSWER_SECONDS)
+    except kafka().KafkaException as error:
+        if error.args[0].code() != kafka().KafkaError.TOPIC_ALREADY_EXISTS:
+            raise InputError(f"the topic {topic} is missing and cannot be created: {error.args[0].str()}") from error
 
 
 def end_of(topic: str, partition: int, config: Mapping[str, Any]) -> int:
@@ -121,7 +138,7 @@ def end_of(topic: str, partition: int, config: Mapping[str, Any]) -> int:
     levels = kafka().IsolationLevel
     uncommitted = config.get("isolation.level") == "read_uncommitted"
     reasons: list[Any] = []
-    client = _admin({**_SILENT, "error_cb": reasons.append, **config})  # no result comes after its end
+    client = admin({"error_cb": reasons.append, **config})  # no result comes after its end
     # a consumer's get_watermark_offsets gives the end for the beginning, or the other way round, where one of
     # its two requests has failed
     (offset,) = client.list_offsets(
@@ -148,9 +165,10 @@ def kafka_consumer(config: Mapping[str, Any]) -> Any:
         return kafka().Consumer({"group.id": "beam_joins", **config, **_NOT_OURS})
 
 
-def _admin(config: Mapping[str, Any]) -> Any:
+def admin(config: Mapping[str, Any]) -> Any:
+    """A client for what is about topics and groups. Raises InputError for settings that librdkafka does not take."""
     with _configured():
-        return kafka_admin().AdminClient(config)
+        return kafka_admin().AdminClient({**SILENT, **config})
 
 
 @contextmanager
@@ -159,18 +177,19 @@ def _configured() -> Iterator[None]:
     try:
         yield
     except (kafka().KafkaException, TypeError, ValueError) as error:
-        raise InputError(f"config= is no configuration of a consumer: {_reason(error.args)}") from None
+        raise InputError(f"config= is no configuration of a consumer: {reason(error.args)}") from None
 
 
 def _unreachable(config: Mapping[str, Any], what: str, reasons: Sequence[Any]) -> Unavailable:
     """The error for a broker that does not answer, with the most useful reason."""
     return Unavailable(
-        f"no Kafka broker at {config['bootstrap.servers']} says {what} ({_reason(reasons)}):"
+        f"no Kafka broker at {config['bootstrap.servers']} says {what} ({reason(reasons)}):"
         " see that it runs, that its address and the security settings are right, and that the workers reach it"
     )
 
 
-def _reason(reasons: Sequence[Any]) -> str:
+def reason(reasons: Sequence[Any]) -> str:
+    """The first of the texts of errors that says something."""
     texts = [" ".join((each.str() if isinstance(each, kafka().KafkaError) else str(each)).split()) for each in reasons]
     return next(filter(None, texts), "no answer").partition(" (after ")[0]
 

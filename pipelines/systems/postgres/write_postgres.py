@@ -2,10 +2,10 @@
 'beam-joins[postgres]'``).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import apache_beam as beam
 import pyarrow as pa
@@ -13,6 +13,7 @@ from apache_beam.pvalue import PCollection, PDone
 
 from beam_joins.errors import InputError
 from beam_joins.pipelines.base.call_once import CallOnce
+from beam_joins.pipelines.formats.output_records import merged_changes
 from beam_joins.pipelines.results.merge_once import MergedTable
 from beam_joins.pipelines.results.run_mark import Mark, MarkFile, NotAsLeft, RunMark, rows_replaced
 from beam_joins.pipelines.results.table_columns import TableColumns
@@ -161,6 +162,7 @@ class _InOne:
     """All changes of a run, merged in one transaction."""
 
     into: PostgresTable
+    records: ClassVar[None] = None
 
     def exists(self) -> bool:
         return self.into.exists()
@@ -168,22 +170,22 @@ class _InOne:
     def prepare(self, *, create: bool, widen: bool = False, last: Mark | None = None) -> None:
         self.into.prepare(create=create, widen=widen, last=last)
 
-    def merge(self, changes: Callable[[], Iterator[ChangeBatch]], *, run: int | None, anew: bool, last: Mark | None = None) -> Mark:
+    def merge(self, file: str, *, run: int | None, anew: bool, last: Mark | None = None) -> Mark:
         try:
-            return self.into.merge(_Lines(self.into, changes), anew=anew, last=last)  # which counts once, as positions say
+            return self.into.merge(_Lines(self.into, file), anew=anew, last=last)  # which counts once, as positions say
         finally:
             self.into.close()
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """The lines of changes, some at a time, as often as they are asked for."""
+    """The lines of the changes in a file, some at a time, as often as they are asked for."""
 
     into: PostgresTable
-    changes: Callable[[], Iterator[ChangeBatch]]
+    file: str
 
     def __iter__(self) -> Iterator[bytes]:
-        return (self.into.lines(self.into.columns.of(batch)) for batch in self.changes())
+        return (self.into.lines(self.into.columns.of(batch)) for batch in merged_changes(self.file))
 
 
 @dataclass(frozen=True)

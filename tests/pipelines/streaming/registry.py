@@ -1,4 +1,4 @@
-"""A schema registry on loopback, as far as readers ask one."""
+"""A schema registry on loopback, as far as readers and writers ask one."""
 
 import base64
 import copy
@@ -28,6 +28,7 @@ class Registry:
     dropped: int = 0
     busy: int = 0
     user: str = ""
+    incompatible: bool = False
 
     @classmethod
     @contextmanager
@@ -54,6 +55,16 @@ class Registry:
         if subject:
             self.subjects[subject] = number
 
+    def register(self, path: str, text: str) -> tuple[int, Any]:
+        """The status and the body for a schema that is registered at a path."""
+        self.asked.append(path)
+        _, subject, _ = path.strip("/").split("/")
+        if self.incompatible:
+            return 409, {"error_code": 409, "message": "Schema being registered is incompatible with an earlier schema"}
+        number = next((each for each, held in self.schemas.items() if held["schema"] == text), len(self.schemas) + 1)
+        self.put(number, text, subject=subject)
+        return 200, {"id": number}
+
     def answer(self, path: str, user: str) -> tuple[int, Any]:
         """The status and the body for a path."""
         self.asked.append(path)
@@ -79,7 +90,13 @@ def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:
                 registry.dropped -= 1
                 return
             user = base64.b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode()
-            status, body = registry.answer(unquote(urlsplit(self.path).path), user)
+            self._send(*registry.answer(unquote(urlsplit(self.path).path), user))
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self._send(*registry.register(unquote(urlsplit(self.path).path), body["schema"]))
+
+        def _send(self, status: int, body: Any) -> None:
             data = json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")

@@ -162,3 +162,35 @@ def test_a_broker_that_does_not_answer_is_waited_for(broker: Any, beam_joins: Ru
         finally:
             process.kill()
     assert all("no Kafka broker at" in line for line in Path("err.txt").read_text().splitlines())
+
+
+def values(broker: Any, topic: str) -> list[tuple[str, Any]]:
+    """The keys and values of a topic of one partition that are committed."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    settings = {"bootstrap.servers": broker.address, "group.id": "tests", "enable.partition.eof": True}
+    consumer = Consumer({**settings, "isolation.level": "read_committed"})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    read = list[tuple[str, Any]]()
+    while (message := consumer.poll(10)) is not None and message.error() is None:
+        read.append((message.key().decode(), json.loads(message.value() or b"null")))
+    consumer.close()
+    return read
+
+
+def test_runs_that_go_on_write_their_changes_to_a_topic_once_each(broker: Any, beam_joins: Run) -> None:
+    files = ["--left", "orders*.jsonl", "--left-format", "debezium", "--right", "customers*.jsonl", "--right-format", "debezium"]
+    topic = f"kafka://{broker.address}/enriched?partitions=1"
+    written = ["join", *files, *OPTIONS, "--state-dir", "state", "--changes", "changes", "--to"]
+    for numbers in (range(1, 20), range(20, 60)):
+        Path(f"orders{numbers.start}.jsonl").write_text(lines(orders(numbers)))
+        Path(f"customers{numbers.start}.jsonl").write_text(lines(customers(numbers)))
+        ran = beam_joins(*written, topic)
+        assert ran.code == 0, ran.err
+    changes = [json.loads(line) for path in sorted(Path("changes").iterdir()) for line in path.read_text().splitlines()]
+    expected = [(str(each["key"]), each["new"] and {"id": each["key"], **each["new"]}) for each in changes]
+    assert values(broker, "enriched") == expected
+    assert any(value is None for _, value in expected)
+    assert "nothing to do" in beam_joins(*written, topic).out
+    looked = beam_joins(*written, f"{topic}&records=rows", "--dry-run")
+    assert (looked.code, "records='rows': choose one of 'upserts', 'pairs', 'changes'" in looked.err) == (2, True), looked
