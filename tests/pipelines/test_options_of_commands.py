@@ -283,6 +283,6 @@ def test_an_option_of_several_readers_and_writers_has_one_type_and_one_default()
         for option in inspect.signature(each).parameters.values():
             forms.setdefault(option.name, set()).add((option.annotation, option.default))
     # those whose values differ by what is read or written, or that one has to give
-    by_class = {"format", "table", "key", "schema", "timestamp_by", "sequence_by", "emit", "value"}
+    by_class = {"format", "table", "key", "schema", "timestamp_by", "sequence_by", "emit", "records", "value"}
     assert {name for name, of_option in forms.items() if len(of_option) > 1} == by_class
     assert "apply_as_truncates" in forms
