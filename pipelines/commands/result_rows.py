@@ -128,10 +128,10 @@ class ResultRows:
         """An output of an option, whose suffix says its format, if its ``records`` do not. Raises InputError for a column that the
         format does not take.
         """
-        if records is not None:
-            return Output(name, path, records, owner=owner, row=self.typed if self.in_texts else _Steps(()))
         format_ = format_of(option, path).name
         made = partial(Output, name, path, owner=owner, in_parts=self.job.in_parts and as_ != "table")
+        if records is not None:
+            return made(records, row=self.typed) if self.in_texts else made(records)
         of_json, has_texts = file_format(format_).of_json, JSON in self.job.result_forms
         if of_json and as_ in ("changes", "rows") and self.in_texts:
             row = _json_texts if has_texts else _Steps((_typed_columns, self._with_numbers, iso_json))

@@ -45,7 +45,7 @@ DELETED: Final = "(deleted)"
 ATTEMPTS: Final = 12
 """The number of attempts at a merge that others have overtaken."""
 _ROWS: Final = "rows"
-_CHECKSUMS: Final = 1 << 62
+CHECKSUMS: Final = 1 << 62
 """More than any checksum of changes, which are numbers of 64 bits with a sign elsewhere."""
 WAIT: Final = 0.1
 """The longest wait after the first of these attempts, in seconds."""
@@ -94,7 +94,7 @@ class LastChanges:
     @property
     def checksum(self) -> int:
         """Is the same for the same changes, in whatever order the parts are."""
-        return sum(map(xxhash.xxh3_64_intdigest, self._parts)) % _CHECKSUMS
+        return sum(map(xxhash.xxh3_64_intdigest, self._parts)) % CHECKSUMS
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The changes, as often as they are asked for."""

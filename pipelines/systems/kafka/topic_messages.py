@@ -16,6 +16,7 @@ from beam_joins.pipelines.formats.json_lines import JsonEncoder
 from beam_joins.pipelines.formats.output_records import Anew, ChangeRecords
 from beam_joins.pipelines.formats.registry import Format
 from beam_joins.pipelines.formats.types.target_types import target_type
+from beam_joins.pipelines.results.merge_once import CHECKSUMS
 from beam_joins.pipelines.results.sorted_output import ChangesInOrder
 from beam_joins.tables.batch import ChangeBatch
 from beam_joins.transforms.connect.tables import PlainRows
@@ -29,8 +30,6 @@ MESSAGE: Final = pa.struct(
     [("key", pa.binary()), ("value", pa.binary()), ("time", pa.int64()), ("position", pa.int64()), ("deleted", pa.bool_())]
 )
 """A record of a topic: its event time in microseconds and its position, null where it has none, and whether it is a delete."""
-CHECKSUMS: Final = 1 << 62
-"""More than any checksum of messages."""
 _FORMATS: Final[Mapping[ValueFormat, Format]] = {"json": "json lines", "avro": "avro"}
 
 

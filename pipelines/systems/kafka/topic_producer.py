@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from beam_joins.errors import InputError, OutputError, Unavailable
 from beam_joins.pipelines.systems.kafka.registered_avro import NUMBERED
-from beam_joins.pipelines.systems.kafka.topics import SILENT, admin, kafka, reason
+from beam_joins.pipelines.systems.kafka.topics import SILENT, admin, configured, kafka
 
 _DEFAULTS: Final = {
     **SILENT,
@@ -63,10 +63,8 @@ class TopicProducer:
         self._failed: Any = None
         self.records = 0
         """The number of records so far."""
-        try:
+        with configured("a producer"):
             self._producer = kafka().Producer({**_DEFAULTS, **config})
-        except (kafka().KafkaException, TypeError, ValueError) as error:
-            raise InputError(f"config= is no configuration of a producer: {reason(error.args)}") from None
 
     def write(self, messages: pa.Array) -> None:
         """Produce messages; one without a key goes to all partitions. Raises OutputError for one that the topic does not take."""

@@ -9,8 +9,8 @@ from apache_beam.pvalue import PBegin, PCollection
 from beam_joins.options.spans import Span
 from beam_joins.pipelines.changelogs.event_time import EventTime
 from beam_joins.pipelines.changelogs.source_reads import read_with
-from beam_joins.pipelines.systems.kafka.topics import TopicReading, Topics, kafka, partitions_of
-from beam_joins.transforms.connect.checks import choice, flag, text
+from beam_joins.pipelines.systems.kafka.topics import TopicReading, Topics, client_settings, kafka, partitions_of
+from beam_joins.transforms.connect.checks import choice, flag
 
 Start = Literal["earliest", "latest"]
 
@@ -39,11 +39,8 @@ class TopicRecords(beam.PTransform[PBegin, PCollection[Any]]):
         if not self.topics or not all(isinstance(topic, str) and topic for topic in self.topics):
             raise ValueError(f"{option}={topics!r}: give the name of a topic, or several")
         choice("start", start, Start)
-        text("bootstrap_servers", bootstrap_servers, "HOST:PORT, several with commas between")
         flag("follow", follow)
-        if not (config is None or isinstance(config, Mapping)) or not all(isinstance(name, str) for name in config or ()):
-            raise ValueError(f"config={config!r}: give settings of librdkafka's consumer by their names, or None")
-        self.config = {**(config or {}), "bootstrap.servers": bootstrap_servers}
+        self.config = client_settings(bootstrap_servers, config, "consumer")
         kafka()
         source = Topics(self.config, records, start, follow)
         self._read = read_with(source, EventTime.of(out_of_orderness, idle_after), follow=follow).with_output_types(made)

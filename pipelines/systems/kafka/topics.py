@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from beam_joins.errors import InputError, Unavailable
 from beam_joins.extras import needs
 from beam_joins.pipelines.changelogs.source_reads import Range, ReadPiece
+from beam_joins.transforms.connect.checks import text
 
 _BEGINNING: Final = -2
 """Kafka's number for the first offset that is kept; every offset is larger."""
@@ -76,6 +77,14 @@ class Topics:
         """Close the consumers."""
         while self._open:
             self._open.popitem()[1][0].close()
+
+
+def client_settings(bootstrap_servers: str, config: Mapping[str, Any] | None, client: str) -> dict[str, Any]:
+    """The settings of a client of librdkafka, from the options that readers and writers have. Raises ``ValueError``."""
+    text("bootstrap_servers", bootstrap_servers, "HOST:PORT, several with commas between")
+    if not (config is None or isinstance(config, Mapping)) or not all(isinstance(name, str) for name in config or ()):
+        raise ValueError(f"config={config!r}: give settings of librdkafka's {client} by their names, or None")
+    return {**(config or {}), "bootstrap.servers": bootstrap_servers}
 
 
 def kafka() -> Any:
@@ -161,23 +170,23 @@ def kafka_admin() -> Any:
 
 def kafka_consumer(config: Mapping[str, Any]) -> Any:
     """A consumer without a group: its progress is in the runner's checkpoints."""
-    with _configured():
+    with configured():
         return kafka().Consumer({"group.id": "beam_joins", **config, **_NOT_OURS})
 
 
 def admin(config: Mapping[str, Any]) -> Any:
     """A client for what is about topics and groups. Raises InputError for settings that librdkafka does not take."""
-    with _configured():
+    with configured():
         return kafka_admin().AdminClient({**SILENT, **config})
 
 
 @contextmanager
-def _configured() -> Iterator[None]:
-    """Within the block an error of librdkafka is an InputError on the configuration."""
+def configured(client: str = "a consumer") -> Iterator[None]:
+    """Within the block an error of librdkafka is an InputError on the configuration of a client."""
     try:
         yield
     except (kafka().KafkaException, TypeError, ValueError) as error:
-        raise InputError(f"config= is no configuration of a consumer: {reason(error.args)}") from None
+        raise InputError(f"config= is no configuration of {client}: {reason(error.args)}") from None
 
 
 def _unreachable(config: Mapping[str, Any], what: str, reasons: Sequence[Any]) -> Unavailable:

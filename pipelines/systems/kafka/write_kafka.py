@@ -1,7 +1,7 @@
 """WriteKafka: writes the changes of a table to a Kafka topic, those of a run in one transaction, which counts once."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -15,12 +15,11 @@ from beam_joins.pipelines.base.call_once import CallOnce
 from beam_joins.pipelines.formats.output_records import Anew
 from beam_joins.pipelines.formats.types.target_types import json_lines_type, parquet_type
 from beam_joins.pipelines.results.counts import at_bundle_end
-from beam_joins.pipelines.results.merge_once import MergedRun, MergedTable
+from beam_joins.pipelines.results.merge_once import CHECKSUMS, MergedTable
 from beam_joins.pipelines.results.run_mark import Mark, MarkFile, NotAsLeft
 from beam_joins.pipelines.results.sorted_output import ChangesInOrder, merge
-from beam_joins.pipelines.systems.kafka.schema_registry import SchemaRegistry, registry_settings
+from beam_joins.pipelines.systems.kafka.schema_registry import registry_settings
 from beam_joins.pipelines.systems.kafka.topic_messages import (
-    CHECKSUMS,
     KeyFormat,
     MessagesPart,
     TopicMessages,
@@ -29,8 +28,9 @@ from beam_joins.pipelines.systems.kafka.topic_messages import (
     checksum_of,
     messages_in,
 )
-from beam_joins.pipelines.systems.kafka.topic_producer import Numbers, TopicProducer, last_run
-from beam_joins.pipelines.systems.kafka.topics import NoTopic, create_topic, identity_of, kafka, partitions_of
+from beam_joins.pipelines.systems.kafka.topic_producer import TopicProducer
+from beam_joins.pipelines.systems.kafka.topic_target import TopicRun, TopicTarget
+from beam_joins.pipelines.systems.kafka.topics import client_settings, kafka
 from beam_joins.transforms.connect.checks import choice, columns, require_global, require_tables, text
 from beam_joins.transforms.connect.runs import ForEach, KeptSignatures, folder_for
 from beam_joins.transforms.connect.tables import PlainRows, TableType, in_batches, table_type
@@ -97,7 +97,6 @@ class WriteKafka(beam.PTransform[PCollection[Any], PCollection[int]]):
     ) -> None:
         super().__init__()
         text("topic", topic, "the name of a topic")
-        text("bootstrap_servers", bootstrap_servers, "HOST:PORT, several with commas between")
         text("table", table, "the name of a table", empty=True)
         choice("records", records, TopicRecordsOf)
         choice("value", value, ValueFormat)
@@ -114,11 +113,10 @@ class WriteKafka(beam.PTransform[PCollection[Any], PCollection[int]]):
             raise ValueError(f"partitions={partitions!r}: give a number of partitions, or None")
         if ("avro" in (value, key_format)) != (schema_registry is not None):
             raise ValueError("value='avro' or key_format='avro' and schema_registry= belong together: give both or none")
-        if not (config is None or isinstance(config, Mapping)) or not all(isinstance(name, str) for name in config or ()):
-            raise ValueError(f"config={config!r}: give settings of librdkafka's producer by their names, or None")
+        settings = client_settings(bootstrap_servers, config, "producer")
         kafka()
         registry = None if schema_registry is None else registry_settings(schema_registry)
-        self._target = _Target(topic, {**(config or {}), "bootstrap.servers": bootstrap_servers}, partitions, registry)
+        self._target = TopicTarget(topic, settings, partitions, registry)
         self._records: TopicRecordsOf = records
         self._formats: dict[str, Any] = {"key_format": key_format, "value": value, "table": table, "topic": topic}
         self._key = key
@@ -134,12 +132,12 @@ class WriteKafka(beam.PTransform[PCollection[Any], PCollection[int]]):
         messages = TopicMessages(self._rows(table_type(pcoll)), self._records, **self._formats).begun(anew)
         batches: Any = in_batches(pcoll)
         if not pcoll.is_bounded:
-            write = ProduceEach(self._target, messages)
+            write = _ProduceEach(self._target, messages)
             produced: PCollection[int] = batches | "Write" >> beam.ParDo(write).with_output_types(int)
             return produced
         application = self._application or pcoll.pipeline.transforms_stack[-1].full_label
         left = None if folder is None else MarkFile.of(folder, f"the topic {self._target.topic}, {application}")
-        run = _Run(self._target, messages, application, self._built if folder is None else folder.run, anew is not None)
+        run = TopicRun(self._target, messages, application, self._built if folder is None else folder.run, anew is not None)
         parts = batches | "Encode" >> beam.ParDo(ForEach(messages.parts)).with_output_types(MessagesPart)
         written: PCollection[int] = parts | "Write" >> CallOnce(partial(_written, run, left), int)
         return written
@@ -147,103 +145,14 @@ class WriteKafka(beam.PTransform[PCollection[Any], PCollection[int]]):
     def merged(self, of_table: TableType) -> MergedTable:
         """The topic for one process that writes all changes of a run in one transaction. Raises ``ValueError``."""
         messages = TopicMessages(self._rows(of_table), self._records, **self._formats)
-        return _FileOfRun(_Run(self._target, messages, self._application or type(self).__name__, self._built, anew=False))
+        return _FileOfRun(TopicRun(self._target, messages, self._application or type(self).__name__, self._built, anew=False))
 
     def _rows(self, of_table: TableType) -> PlainRows:
         stored = json_lines_type if self._formats["value"] == "json" and self._records != "pairs" else parquet_type
         return PlainRows("WriteKafka", of_table, self._key, stored=stored)
 
 
-@dataclass(frozen=True)
-class _Target:
-    """A topic, the settings of its producer, the number of partitions that it has to have, and the registry of its schemas."""
-
-    topic: str
-    config: Mapping[str, Any]
-    partitions: int | None
-    registry: Mapping[str, Any] | None
-
-    @property
-    def path(self) -> str:
-        """The name of the topic in sentences."""
-        return f"the topic {self.topic} of {self.config['bootstrap.servers']}"
-
-    def described(self, *, compacted: bool) -> Mark:
-        """The identity of the topic and the number of its partitions; it is created if it is missing, and a number is given.
-
-        Raises InputError for a topic that is missing, or has another number of partitions.
-        """
-        try:
-            count = len(partitions_of(self.topic, self.config, "written"))
-        except NoTopic as error:
-            if self.partitions is None:
-                raise InputError(f"{error}: create it, or give partitions= to have it created") from None
-            create_topic(self.topic, self.partitions, self.config, compacted=compacted)
-            count = self.partitions
-        if self.partitions not in (None, count):
-            raise InputError(f"{self.path} has {count} partitions, and partitions={self.partitions}: give the number that it has")
-        return {"id": identity_of(self.topic, self.config), "partitions": count}
-
-    def exists(self) -> bool:
-        """Whether the topic is there. Raises InputError if that cannot be told."""
-        try:
-            return bool(partitions_of(self.topic, self.config, "written"))
-        except NoTopic:
-            return False
-
-    def require_left(self, now: Mark, last: Mark | None) -> None:
-        """Raises NotAsLeft for a topic that is not the one of the ``last`` run, or has another number of partitions."""
-        if last is None:
-            return
-        if "" not in (last["id"], now["id"]) and last["id"] != now["id"]:
-            raise NotAsLeft(self.path, "it has been made anew")
-        if last["partitions"] != now["partitions"]:
-            had = f"it has {now['partitions']} partitions, and had {last['partitions']}"
-            raise NotAsLeft(self.path, f"{had}: records of one key would be in two of them")
-
-    def numbers(self, messages: TopicMessages) -> Numbers:
-        """The numbers of the schemas, which are registered. Raises OutputError if the registry does not take them."""
-        if self.registry is None:
-            return Numbers()
-        registry = SchemaRegistry(self.registry)
-        schemas = {"key": messages.key_schema, "value": messages.value_schema}
-        numbers = (None if schema is None else registry.register(f"{self.topic}-{name}", schema) for name, schema in schemas.items())
-        return Numbers.of(*numbers)
-
-
-@dataclass(frozen=True)
-class _Run:
-    """The messages of a run, which one process writes in one transaction."""
-
-    target: _Target
-    messages: TopicMessages
-    application: str
-    number: int
-    anew: bool
-
-    def write(self, checksum: int, into: Callable[[TopicProducer], None], last: Mark | None, *, is_empty: bool) -> tuple[int, Mark]:
-        """Write messages, unless this run has done so; gives the number of records, and the mark of the run. ``into`` writes them to
-        a producer. Raises NotAsLeft for a topic that is not as the ``last`` run has left it.
-        """
-        target, group = self.target, f"beam_joins.{self.application}"
-        now = target.described(compacted=self.messages.upserts)
-        target.require_left(now, last)
-        config = {"transactional.id": f"{group}.{target.topic}", **target.config}
-        numbers = Numbers() if is_empty else target.numbers(self.messages)
-        producer = TopicProducer(target.topic, now["partitions"], config, numbers, tombstones=self.messages.has_tombstones)
-        producer.take_over()
-        number, before = last_run(target.topic, target.config, group)
-        # brokers forget numbers, after a week
-        number = last["run"] if number is None and last is not None else number
-        run = MergedRun(self.application, self.number, checksum, self.anew, last)
-        if not run.is_done(target.path, number, before) and not is_empty:
-            with producer.transaction(group, self.number, str(checksum)):
-                into(producer)
-            number = self.number
-        return producer.records, {**now, "run": number}
-
-
-def _written(run: _Run, left: MarkFile | None, written: Iterable[MessagesPart]) -> list[int]:
+def _written(run: TopicRun, left: MarkFile | None, written: Iterable[MessagesPart]) -> list[int]:
     """Write the parts of a run; gives the number of records."""
     parts, head = list(written), run.messages.head
     checksum = sum(part.checksum for part in parts) % CHECKSUMS
@@ -262,7 +171,7 @@ def _written(run: _Run, left: MarkFile | None, written: Iterable[MessagesPart]) 
 class _FileOfRun:
     """The messages of a run in a file, which one process writes."""
 
-    run: _Run
+    run: TopicRun
 
     @property
     def records(self) -> TopicMessages:
@@ -289,10 +198,10 @@ class _FileOfRun:
         return None if mark["run"] is None else mark
 
 
-class ProduceEach(KeptSignatures):
+class _ProduceEach(KeptSignatures):
     """Writes the messages of batches as they come; gives the number of records of each bundle."""
 
-    def __init__(self, target: _Target, messages: TopicMessages) -> None:
+    def __init__(self, target: TopicTarget, messages: TopicMessages) -> None:
         self._target, self._messages = target, messages
         self._producer: TopicProducer | None = None
         self._before = 0
@@ -300,10 +209,8 @@ class ProduceEach(KeptSignatures):
     def process(self, batch: ChangeBatch) -> None:
         """Write the messages of a batch."""
         if self._producer is None:
-            target, messages = self._target, self._messages
-            partitions = target.described(compacted=messages.upserts)["partitions"]
-            numbers = target.numbers(messages)
-            self._producer = TopicProducer(target.topic, partitions, target.config, numbers, tombstones=messages.has_tombstones)
+            now = self._target.described(compacted=self._messages.upserts)
+            self._producer = self._target.producer(self._messages, now)
         for rows in ChangesInOrder(self._messages.of_changes)(batch):
             self._producer.write(rows["record"])
 

@@ -15,10 +15,12 @@ from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
 
 from beam_joins import LatestTable, TableFromChangelog
+from beam_joins.errors import OutputError
 from beam_joins.io import ReadKafka, ReadKafkaChangeEvents, WriteKafka
 from beam_joins.pipelines.systems.kafka import write_kafka
-from beam_joins.pipelines.systems.kafka.topic_producer import TopicProducer
+from beam_joins.pipelines.systems.kafka.topic_producer import Numbers, TopicProducer
 from tests.pipelines.streaming.registry import Registry
+from tests.pipelines.tables import changes_anew
 
 pytestmark = pytest.mark.flink
 
@@ -313,3 +315,44 @@ def test_a_repeated_run_with_more_changes_writes_them_all(broker, tmp_path: Path
     with table(CHANGES, tmp_path / "state") as stock:
         _ = stock | written(broker, "more", partitions=1)
     assert [each.headers["position"] for each in records(broker, "more")] == ["1", "2", "1", "2", "3", "4", "5"]
+
+
+ANEW = [(1, "a", 7), (2, "b", 7), (1, "c", 9)]
+
+
+@pytest.mark.parametrize("of", ["pairs", "changes"])
+def test_a_table_that_begins_anew_begins_with_a_truncate_in_each_partition(broker, of: str) -> None:
+    topic = f"begins-anew-{of}"
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        _ = changes_anew(pipeline, ANEW) | written(broker, topic, records=of, key="id", partitions=3)
+    actual = records(broker, topic)
+    first = {each.partition: each for each in reversed(actual)}
+    assert sorted(first) == [0, 1, 2]
+    assert all(each.key is None and each.headers["position"] == "7" for each in first.values())
+    operations = [(each.value["payload"] if of == "pairs" else each.value)["op"] for each in first.values()]
+    assert operations == ["t" if of == "pairs" else "truncate"] * 3
+    assert sorted(each.headers["position"] for each in actual if each.key) == ["7", "7", "9"]
+
+
+def test_upserts_of_a_table_that_begins_anew_are_refused(broker) -> None:
+    pipeline = beam.Pipeline(runner=FnApiRunner())
+    with pytest.raises(ValueError, match="upserts cannot say that the rows of earlier runs are void: write to a new topic"):
+        changes_anew(pipeline, ANEW) | written(broker, "refused", key="id")
+
+
+def test_unbounded_input_is_written_as_it_comes(broker) -> None:
+    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
+        table = changes_anew(pipeline, ANEW, None, batches=2)
+        table.is_bounded = False
+        _ = table | written(broker, "endless", key="id", partitions=1)
+    assert sorted((each.key, each.headers["position"]) for each in records(broker, "endless")) == [("1", "7"), ("1", "9"), ("2", "7")]
+
+
+def test_an_earlier_run_of_the_application_is_fenced_off(broker) -> None:
+    broker.make_topic("fenced", partitions=1)
+    config = {"bootstrap.servers": broker.address, "transactional.id": "fenced"}
+    earlier, later = (TopicProducer("fenced", 1, config, Numbers(), tombstones=False) for _ in range(2))
+    earlier.take_over()
+    later.take_over()
+    with pytest.raises(OutputError, match="another run of this application has begun to write"), earlier.transaction("g", 1, ""):
+        pass
