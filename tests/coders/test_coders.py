@@ -1,6 +1,7 @@
 """Coders give back what they were given, keep their layout byte for byte, and raise one error for garbage."""
 
 from decimal import Decimal
+from typing import get_args
 
 import pyarrow as pa
 import pytest
@@ -20,7 +21,7 @@ from beam_joins.coders import (
     read_block,
     write_block,
 )
-from beam_joins.coders.block import read_blocks
+from beam_joins.coders.block import Compression, read_blocks
 from beam_joins.coders.checked import checked
 from beam_joins.coders.combined_key import combine, prefix, split
 from beam_joins.tables.batch import ChangeBatch
@@ -93,6 +94,15 @@ def test_a_block_comes_back(given_rows):
     name, rows = read_block(write_block(pa.Table.from_pylist(given_rows, schema=schema), "left"))
     assert name == "left"
     assert rows.to_pylist() == given_rows
+
+
+@pytest.mark.parametrize("compression", get_args(Compression))
+def test_a_large_block_is_compressed_and_comes_back(compression):
+    rows = pa.table({"key": ["text", None] * 10_000})
+    block = write_block(rows, "left", compression=compression)
+    assert len(block) < len(write_block(rows, "left", compression=None)) * 2 / 3
+    name, read = read_block(block)
+    assert (name, pa.Table.from_batches([read])) == ("left", rows)
 
 
 def test_blocks_are_put_together_by_input():

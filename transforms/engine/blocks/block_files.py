@@ -70,6 +70,11 @@ class BlockFile:
         """The path of the file, which exists once a block is in it."""
         return os.path.join(self._folder, self._name)
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the file is in a store, and not on a disk of this machine or one that is mounted."""
+        return is_remote(self._folder)
+
     def write(self, block: bytes, rows_bytes: int, range: PlaceRange = ALL_PLACES) -> bytes:
         """Write a block. Returns the bytes that travel in its place: a reference to it, or the block itself
         where it is small or the folder is missing. Raises :class:`OutputError`.

@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
 from apache_beam.utils.windowed_value import create as create_windowed_value
 
-from beam_joins.coders.block import concat_batches, write_block
+from beam_joins.coders.block import Compression, concat_batches, write_block
 from beam_joins.columns.sorting import integers
 from beam_joins.elements.change import Dropped
 from beam_joins.transforms.engine.blocks import metrics
@@ -92,6 +92,8 @@ class BlockWriter:
         self._keep_dropped = keep_dropped
         self._file = file
         self._travels = travels
+        of_block: Compression = "zstd" if file is None or file.is_remote else "lz4"
+        self._compression = of_block if travels else None
         self._waiting: dict[Where, _Waiting] = {}
         self._pending_bytes = 0
         self._noted: dict[str, set[str]] = {}
@@ -179,7 +181,7 @@ class BlockWriter:
         self._ready.append((where.to, timestamped((where.partition, self._block(rows, where)), _earliest(rows))))
 
     def _block(self, rows: pa.Table, where: Where) -> bytes:
-        block = write_block(rows, where.input, compact=self._travels)
+        block = write_block(rows, where.input, compression=self._compression)
         if self._travels:
             metrics.count(metrics.BLOCK_ROWS, len(rows))
             metrics.count(metrics.BLOCK_BYTES, len(block))

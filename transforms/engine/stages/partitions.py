@@ -9,8 +9,10 @@ PARTITION_BYTES = 256 << 20
 RANGE_BYTES = 8 << 20
 """The most bytes of rows that are replayed at a time, where it can be: more do not stay in a processor's cache."""
 
-MOST_BLOCKS = 512
-"""The most blocks that a worker should fill at a time: small ones cost more than rows that do not stay in the cache."""
+MOST_BLOCKS = 128
+"""The most blocks that a worker should fill at a time: with more they are smaller than half a megabyte, and the work for each block,
+whatever its size, is more than is gained where rows stay in the cache.
+"""
 
 WORTHWHILE_BYTES = 2 << 20
 """The least bytes of input that a partition should have: on Spark a partition costs some hundredths of a
