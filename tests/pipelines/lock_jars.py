@@ -60,7 +60,11 @@ LOCKS = {
         left_out=frozenset({"hadoop-client-api", "hadoop-client-runtime", "hamcrest-core", "jsr305", "junit", "slf4j-api"}),
         provided=spark_jars,
     ),
-    "kafka": Lock(Path(__file__).parent / "streaming", "A Kafka broker 4.3.1", ["org.apache.kafka:kafka_2.13:4.3.1"]),
+    "kafka": Lock(
+        Path(__file__).parent / "streaming",
+        "A Kafka broker and Kafka Streams 4.3.1",
+        [f"org.apache.kafka:{artifact}:4.3.1" for artifact in ("kafka_2.13", "kafka-streams")],
+    ),
 }
 
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">

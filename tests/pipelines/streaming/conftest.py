@@ -11,6 +11,7 @@ from beam_joins.pipelines.runners.jars import locked_jars, provide
 from beam_joins.pipelines.runners.java import find_java
 from beam_joins.pipelines.runners.setup_error import RunnerSetupError
 from tests.pipelines.streaming.broker import Broker, broker_jars
+from tests.pipelines.streaming.kafka_streams import KafkaStreams
 
 
 @pytest.fixture(scope="session")
@@ -31,4 +32,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     except RunnerSetupError as error:
         pytest.skip(str(error))
     with Broker.started(java, jars, tmp_path_factory.mktemp("kafka")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def streams(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaStreams]:
+    """Kafka Streams with the broker."""
+    with KafkaStreams.started(find_java(), broker_jars(), broker.address, tmp_path_factory.mktemp("streams")) as started:
         yield started

@@ -19,6 +19,8 @@ from beam_joins.errors import OutputError
 from beam_joins.io import ReadKafka, ReadKafkaChangeEvents, WriteKafka
 from beam_joins.pipelines.systems.kafka import write_kafka
 from beam_joins.pipelines.systems.kafka.topic_producer import Numbers, TopicProducer
+from tests.pipelines.streaming.jobs import wait_until
+from tests.pipelines.streaming.kafka_streams import KafkaStreams
 from tests.pipelines.streaming.registry import Registry
 from tests.pipelines.tables import changes_anew
 
@@ -91,34 +93,21 @@ def test_upserts_have_the_rows_after_changes_and_tombstones(broker) -> None:
     ]
 
 
-def murmur2(data: bytes) -> int:
-    """Utils.murmur2 of kafka-clients, as a number without a sign."""
-    mask, multiplier = 0xFFFFFFFF, 0x5BD1E995
-    hashed = 0x9747B28C ^ len(data)
-    for start in range(0, len(data) - len(data) % 4, 4):
-        mixed = int.from_bytes(data[start : start + 4], "little") * multiplier & mask
-        hashed = (hashed * multiplier & mask) ^ ((mixed ^ mixed >> 24) * multiplier & mask)
-    if rest := data[len(data) - len(data) % 4 :]:
-        hashed = (hashed ^ int.from_bytes(rest, "little")) * multiplier & mask
-    hashed = (hashed ^ hashed >> 13) * multiplier & mask
-    return hashed ^ hashed >> 15
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    # of UtilsTest.testMurmur2 of kafka-clients
-    [("21", -973932308), ("foobar", -790332482), ("a-little-bit-long-string", -985981536), ("abc", 479470107)],
-)
-def test_the_reference_of_the_partitioner_is_that_of_kafka(text: str, expected: int) -> None:
-    assert murmur2(text.encode()) == expected % 2**32
-
-
-def test_records_are_in_the_partitions_that_javas_partitioner_says(broker) -> None:
+def test_records_are_in_the_partitions_of_javas_partitioner(broker, streams: KafkaStreams) -> None:
     with table([(f"item {number}", number, number) for number in range(1, 200)]) as stock:
         _ = stock | written(broker, "partitioned", partitions=7)
     actual = {each.key: each.partition for each in records(broker, "partitioned")}
     assert len(actual) == 199
-    assert all(partition == (murmur2(key.encode()) & 0x7FFFFFFF) % 7 for key, partition in actual.items() if key)
+    assert actual == {key: streams.partition(key.encode(), 7) for key in actual if key}
+
+
+def test_kafka_streams_reads_the_rows_of_upserts_as_a_table(broker, streams: KafkaStreams, tmp_path: Path) -> None:
+    for changes in (CHANGES[:2], CHANGES[2:]):
+        with table(changes, tmp_path / "state") as stock:
+            _ = stock | written(broker, "of-streams")
+    expected = {"pear": {"item": "pear", "count": 3}, "plum": {"item": "plum", "count": 1}}
+    with streams.table("of-streams") as rows:
+        wait_until(lambda: {key: json.loads(value) for key, value in (rows.rows() or {}).items()} == expected)
 
 
 def test_the_rows_of_upserts_are_read_back_as_the_same_table(broker) -> None:
